@@ -1,0 +1,36 @@
+// What a Batch refers to: a block of memory on loan with the origins of its rows, and which rows of it this batch is.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <penstock/pipeline/batch.h>
+#include <penstock/pipeline/batch_memory.h>
+#include <penstock/pipeline/source.h>
+
+namespace penstock::engine {
+
+/// A block on loan; the batches that are cut from it (more than one only around failed samples) share it.
+struct LentBlock {
+  BatchLease lease;
+  std::vector<Origin> origins;  ///< one a row of the whole block
+  std::shared_ptr<const BatchLayout> layout;
+  std::shared_ptr<const Source> source;
+};
+
+}  // namespace penstock::engine
+
+namespace penstock {
+
+struct Batch::State {
+  std::shared_ptr<const engine::LentBlock> block;
+  std::size_t first_row = 0;
+  std::size_t row_count = 0;
+  std::uint64_t epoch = 0;
+  std::uint64_t index = 0;
+  Position position;
+};
+
+}  // namespace penstock

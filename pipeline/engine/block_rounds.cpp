@@ -1,0 +1,459 @@
+// A round of a block: begin what can begin, run what has been read, and leave the rest for the next round.
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include <penstock/pipeline/engine/begin_scope.h>
+#include <penstock/pipeline/engine/loader_core.h>
+#include <penstock/pipeline/error.h>
+
+namespace penstock::engine {
+
+std::byte* LoaderCore::place(const Block& block, std::size_t row, std::size_t field) const noexcept {
+  const BatchField& at = layout_->fields[field];
+  return block.batch->lent->lease.data() + at.offset + (block.first_row + row) * at.row_stride;
+}
+
+Charge LoaderCore::charge(std::uint64_t bytes) {
+  const auto ask = [&] {
+    Charge charge = share_->try_guaranteed(bytes);
+    return charge ? std::move(charge) : share_->try_shared(bytes);
+  };
+  if (Charge charge = ask()) return charge;
+  runtime_.trim();
+  return ask();
+}
+
+void LoaderCore::run(Block& block) {
+  if (stopped_.load(std::memory_order_relaxed)) {
+    drop(block);
+  } else if (block.running) {
+    run_round(block);
+  } else {
+    begin_round(block);
+  }
+}
+
+void LoaderCore::begin_round(Block& block) {
+  const Clock::time_point begin = Clock::now();
+  if (!block.placed) {
+    block.placed = true;
+    const std::size_t count = block.row_count;
+    if (block.rows.size() < count) {
+      block.rows.resize(count);
+      block.cells.resize(count * chain_.source_fields);
+    }
+    std::vector<order::Placed> placed(count);
+    const OpenBatch& batch = *block.batch;
+    order_.fill(batch.epoch, batch.index * layout_->batch_size + block.first_row, placed);
+    for (std::size_t i = 0; i < count; ++i) {
+      BlockRow& row = block.rows[i];
+      row.block = &block;
+      row.number = static_cast<std::uint32_t>(i);
+      row.state = RowState::kTodo;
+      row.placed = placed[i];
+      row.error = nullptr;
+      if (chain_.store && !row.cache) row.cache = std::make_unique<RowCache>();
+      batch.lent->origins[block.first_row + i] = {0, placed[i].index};
+    }
+  }
+  if (block.answers) take_answers(block);
+  block.answers_due.store(1, std::memory_order_relaxed);
+  block.inline_settled = 0;
+  const auto count = static_cast<std::uint32_t>(block.row_count);
+  block.reads_due.store(count + 1, std::memory_order_relaxed);
+  std::uint32_t begun = 0;
+  {
+    const BeginScope scope(block);
+    const std::uint32_t most = block.one_by_one ? 1 : count;
+    for (std::size_t i = 0; i < count && begun < most; ++i) {
+      if (stopped_.load(std::memory_order_relaxed)) break;
+      BlockRow& row = block.rows[i];
+      if (row.state != RowState::kTodo) continue;
+      if (chain_.store && !look_up(row)) continue;
+      row.state = RowState::kReading;
+      ++begun;
+      try {
+        plan_->source->read(row.placed.index, row, runtime_.files());
+      } catch (...) {
+        // A source that breaks its promise not to throw: nothing may leave a body of the graph.
+        if (row.state == RowState::kReading) row.fail(std::current_exception());
+      }
+    }
+  }
+  std::vector<StageTotals::Total> totals(1);
+  totals[0].count = begun;
+  totals[0].seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  totals_.add(totals);
+
+  const std::uint32_t settled = 1 + (count - begun) + block.inline_settled;
+  if (block.reads_due.fetch_sub(settled, std::memory_order_acq_rel) != settled) return;
+  block.running = true;
+  run_round(block);
+}
+
+// What the rows waited for has ended. A load that failed for its owner fails here with the same stage and cause.
+void LoaderCore::take_answers(Block& block) {
+  for (std::size_t i = 0; i < block.row_count; ++i) {
+    if (block.rows[i].state == RowState::kWaiting) block.rows[i].state = RowState::kTodo;
+  }
+  const std::lock_guard lock(block.answers->mutex);
+  for (auto& [number, error] : block.answers->failures) {
+    BlockRow& row = block.rows[number];
+    row.state = RowState::kFailed;
+    row.failed_stage = kReadStage;
+    row.error = error;
+    try {
+      std::rethrow_exception(error);
+    } catch (const SampleError& failure) {
+      row.failed_stage = chain_.stage_number(failure.stage());
+      if (failure.cause()) row.error = failure.cause();
+    } catch (...) {
+      // Another user of the store gave a reason of its own: it stands as it is.
+    }
+  }
+  block.answers->failures.clear();
+}
+
+// True when the row is to be read.
+bool LoaderCore::look_up(BlockRow& row) {
+  Block& block = *row.block;
+  RowCache& cache = *row.cache;
+  try {
+    cache.key = chain_.keys.key(plan_->source->fingerprint(row.placed.index));
+  } catch (...) {
+    row.error = std::current_exception();
+    row.failed_stage = kReadStage;
+    row.state = RowState::kFailed;
+    return false;
+  }
+  if (!block.answers) {
+    block.answers = std::make_shared<CacheAnswers>();
+    block.answers->block = &block;
+  }
+  // Counted before the store can call back.
+  block.answers_due.fetch_add(1, std::memory_order_relaxed);
+  const Lookup found = chain_.store->begin(
+      cache.key, cache.hit, [answers = block.answers, number = row.number](const std::exception_ptr& error) {
+        const std::lock_guard lock(answers->mutex);
+        if (!answers->block) return;
+        if (error) answers->failures.emplace_back(number, error);
+        answers->block->core->answered(*answers->block);
+      });
+  if (found == Lookup::kPending) {
+    row.state = RowState::kWaiting;
+    return false;
+  }
+  block.answers_due.fetch_sub(1, std::memory_order_relaxed);
+  cache.owned = found == Lookup::kOwner;
+  if (cache.owned) return true;
+  row.state = RowState::kHit;
+  return false;
+}
+
+void LoaderCore::answered(Block& block) {
+  if (block.answers_due.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  const std::lock_guard lock(mutex_);
+  if (stopped_) return;
+  ++active_;
+  runtime_.submit(*this, block);
+}
+
+void LoaderCore::reads_complete(Block& block) {
+  block.running = true;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!stopped_) {
+      runtime_.submit(*this, block);
+      return;
+    }
+  }
+  drop(block);
+}
+
+void LoaderCore::run_round(Block& block) {
+  std::unique_ptr<RowWorker> worker = take_worker();
+  if (block.one_by_one) worker->buffers.release();
+  StageClock clock(chain_.maps.size());
+  std::size_t refused = 0;
+  std::size_t waiting = 0;
+  for (std::size_t i = 0; i < block.row_count; ++i) {
+    if (stopped_.load(std::memory_order_relaxed)) break;
+    BlockRow& row = block.rows[i];
+    if (row.state == RowState::kDone || row.state == RowState::kTodo) continue;
+    if (row.state == RowState::kWaiting) {
+      ++waiting;
+      continue;
+    }
+    if (row.state == RowState::kFailed) {
+      fail_row(row, row.failed_stage, row.error);
+    } else if (row.state == RowState::kRead || row.state == RowState::kHit) {
+      run_row(row, *worker, clock);
+    }
+    if (row.state == RowState::kRefused) {
+      if (refused++ == 0) block.wanted_bytes = row.wanted_bytes;
+      put_back(row);
+    } else {
+      ++block.done_rows;
+    }
+  }
+  give_back(std::move(worker));
+  std::vector<StageTotals::Total> totals(chain_.maps.size() + 1);
+  clock.add_to(totals);
+  totals_.add(totals);
+  end_round(block, refused, waiting);
+}
+
+void LoaderCore::run_row(BlockRow& row, RowWorker& worker, StageClock& clock) {
+  for (std::size_t f = 0; f < worker.places.size(); ++f) worker.places[f].data = place(*row.block, row.number, f);
+  worker.buffers.begin_row(row.read_bytes, worker.places);
+  std::int32_t stage = kReadStage;
+  clock.begin_row();
+  try {
+    set_up_row(row, worker.row);
+    run_maps(row, worker, clock, stage);
+    write_row(row, worker, stage);
+    row.state = RowState::kDone;
+  } catch (...) {
+    // A user's function may have caught and replaced NoRoom: what counts is that the budget had no room.
+    if (worker.buffers.refused()) {
+      row.state = RowState::kRefused;
+      row.wanted_bytes = worker.buffers.needed_bytes();
+    } else {
+      fail_row(row, stage, std::current_exception());
+    }
+  }
+  clock.end_row();
+  worker.buffers.end_row();
+  row.memory.clear();
+  row.read_bytes = 0;
+  if (row.cache) row.cache->hit = {};
+}
+
+void LoaderCore::set_up_row(const BlockRow& row, Row& target) const {
+  const Origin origin{0, row.placed.index};
+  if (row.state != RowState::kHit) {
+    target.reset(origin, chain_.source_fields);
+    const std::size_t first = row.number * chain_.source_fields;
+    for (std::size_t f = 0; f < chain_.source_fields; ++f) target.set_cell(f, row.block->cells[first + f]);
+    return;
+  }
+  const Sample& hit = row.cache->hit;
+  target.reset(origin, chain_.cached.size());
+  for (std::size_t f = 0; f < chain_.cached.size(); ++f) {
+    const Field& field = chain_.cached[f];
+    if (f >= hit.tensors().size() || hit.names()[f] != field.name || hit.tensors()[f].type() != field.type ||
+        !field.shape.accepts(hit.tensors()[f].shape())) {
+      throw DataError(ErrorKind::kCorrupt, "the cache gave a sample with other fields than " + chain_.cached.to_string());
+    }
+    const Tensor& tensor = hit.tensors()[f];
+    target.set_cell(f, {tensor.data(), tensor.type(), tensor.shape()});
+  }
+}
+
+void LoaderCore::run_maps(BlockRow& row, RowWorker& worker, StageClock& clock, std::int32_t& stage) {
+  const std::size_t count = chain_.maps.size();
+  Draw no_draw(0, 0, 0, 0);
+  for (std::size_t m = row.state == RowState::kHit ? chain_.cache_at : 0; m < count; ++m) {
+    if (m == chain_.cache_at && row.cache) commit(row, worker.row);
+    const ChainMap& map = chain_.maps[m];
+    stage = static_cast<std::int32_t>(m);
+    worker.buffers.begin_map(map.destinations);
+    if (map.draws) {
+      Draw draw(options_.seed, row.block->batch->epoch, row.placed.lineage, map.draw_number);
+      map.body(worker.row, draw);
+    } else {
+      map.body(worker.row, no_draw);
+    }
+    if (worker.buffers.refused()) throw NoRoom{};
+    clock.lap(m);
+  }
+  if (chain_.cache_at == count && row.cache) commit(row, worker.row);
+}
+
+void LoaderCore::write_row(const BlockRow&, const RowWorker& worker, std::int32_t& stage) const {
+  for (std::size_t f = 0; f < layout_->fields.size(); ++f) {
+    const BatchField& target = layout_->fields[f];
+    const Cell& cell = worker.row.cell(f);
+    if (cell.type != target.field.type || cell.shape != target.field.shape) {
+      stage = chain_.final_fields[f];
+      throw InvalidArgument("field \"" + target.field.name + "\" is " + to_string(cell.type) + " " +
+                            cell.shape.to_string() + ", rows of the batch are " + to_string(target.field.type) + " " +
+                            target.field.shape.to_string());
+    }
+    std::byte* const data = worker.places[f].data;
+    if (cell.data != data && target.row_bytes != 0) std::memcpy(data, cell.data, target.row_bytes);
+  }
+}
+
+void LoaderCore::commit(BlockRow& row, const Row& values) {
+  RowCache& cache = *row.cache;
+  if (!cache.owned) return;
+  std::vector<std::string> names;
+  std::vector<Tensor> tensors;
+  for (std::size_t f = 0; f < chain_.cached.size(); ++f) {
+    const Cell& cell = values.cell(f);
+    names.push_back(chain_.cached[f].name);
+    tensors.push_back(Tensor::copy_of_bytes(cell.type, cell.shape, {cell.data, cell.size_bytes()}));
+  }
+  const Sample sample(std::move(names), std::move(tensors), values.origin());
+  cache.owned = false;
+  chain_.store->commit(cache.key, sample);
+}
+
+void LoaderCore::fail_row(BlockRow& row, std::int32_t stage, std::exception_ptr error) {
+  row.failed_stage = stage;
+  row.error = std::move(error);
+  row.state = RowState::kDone;
+  row.memory.clear();
+  row.read_bytes = 0;
+  if (!row.cache || !row.cache->owned) return;
+  row.cache->owned = false;
+  chain_.store->fail(row.cache->key, sample_error({0, stage, row.placed.index, row.error}));
+}
+
+// Leaves the row as if it had not begun.
+void LoaderCore::put_back(BlockRow& row) {
+  row.memory.clear();
+  row.read_bytes = 0;
+  row.state = RowState::kTodo;
+  if (!row.cache) return;
+  row.cache->hit = {};
+  if (!row.cache->owned) return;
+  row.cache->owned = false;
+  chain_.store->abandon(row.cache->key);
+}
+
+void LoaderCore::end_round(Block& block, std::size_t refused, std::size_t waiting) {
+  if (stopped_.load(std::memory_order_relaxed)) {
+    drop(block);
+    return;
+  }
+  // The last access to this object may be the end of the lock: a loader that is being destroyed waits for it.
+  RuntimeState& runtime = runtime_;
+  {
+    const std::lock_guard lock(mutex_);
+    block.running = false;
+    block.one_by_one = refused > 0;
+    if (block.done_rows == block.row_count) {
+      finish_locked(block);
+    } else if (stopped_) {
+      leave_locked();
+    } else if (waiting > 0) {
+      if (block.answers_due.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+        runtime.submit(*this, block);
+      } else {
+        leave_locked();
+      }
+    } else if (refused > 0) {
+      const auto at = std::find_if(starved_.begin(), starved_.end(),
+                                   [&](const Block* other) { return other->sequence > block.sequence; });
+      starved_.insert(at, &block);
+      set_starving_locked(true);
+      wake_starved_locked();
+      leave_locked();
+    } else {
+      runtime.submit(*this, block);
+    }
+  }
+  runtime.room_freed();
+}
+
+void LoaderCore::finish_locked(Block& block) {
+  OpenBatch& batch = *block.batch;
+  for (std::size_t i = 0; i < block.row_count; ++i) {
+    BlockRow& row = block.rows[i];
+    if (!row.error) continue;
+    batch.failures.push_back({block.first_row + i, row.failed_stage, row.placed.index, std::move(row.error)});
+    row.error = nullptr;
+  }
+  if (--batch.blocks_begun == 0) {
+    std::sort(batch.failures.begin(), batch.failures.end(),
+              [](const RowFailure& a, const RowFailure& b) { return a.row < b.row; });
+    ready_batches_.fetch_add(1, std::memory_order_relaxed);
+    if (consumer_waits_.load(std::memory_order_relaxed) && &batch == open_.front().get()) wake_.notify_all();
+  }
+  wake_starved_locked();
+  leave_locked();
+}
+
+// One block left the rounds.
+void LoaderCore::leave_locked() {
+  if (--active_ == 0 && stopped_) wake_.notify_all();
+}
+
+void LoaderCore::set_starving_locked(bool starving) {
+  if (starving_.exchange(starving, std::memory_order_seq_cst) != starving) runtime_.count_starving(starving ? 1 : -1);
+}
+
+void LoaderCore::wake_starved_locked() {
+  if (starved_.empty() || stopped_) return;
+  trim_workers();
+  std::uint64_t wanted = 0;
+  while (!starved_.empty()) {
+    Block& oldest = *starved_.front();
+    wanted += oldest.wanted_bytes;
+    if (!share_->has_room(wanted)) break;
+    starved_.erase(starved_.begin());
+    ++active_;
+    runtime_.submit(*this, oldest);
+  }
+  set_starving_locked(!starved_.empty() || pool_starved_);
+}
+
+void LoaderCore::room_freed() {
+  bool pool_waits = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopped_) return;
+    wake_starved_locked();
+    pool_waits = std::exchange(pool_starved_, false);
+    set_starving_locked(!starved_.empty());
+  }
+  if (pool_waits) pump();
+}
+
+void LoaderCore::drop(Block& block) {
+  for (std::size_t i = 0; block.placed && i < block.row_count; ++i) {
+    if (block.rows[i].state != RowState::kDone) put_back(block.rows[i]);
+  }
+  const std::lock_guard lock(mutex_);
+  leave_locked();
+}
+
+std::unique_ptr<RowWorker> LoaderCore::take_worker() {
+  {
+    const std::lock_guard lock(workers_mutex_);
+    if (!workers_.empty()) {
+      std::unique_ptr<RowWorker> worker = std::move(workers_.back());
+      workers_.pop_back();
+      return worker;
+    }
+  }
+  auto worker = std::make_unique<RowWorker>([this](std::uint64_t bytes) { return charge(bytes); },
+                                            options_.max_sample_bytes);
+  for (const BatchField& field : layout_->fields) worker->places.push_back({nullptr, field.row_bytes});
+  return worker;
+}
+
+void LoaderCore::give_back(std::unique_ptr<RowWorker> worker) {
+  if (starving_.load(std::memory_order_seq_cst)) worker->buffers.release();
+  const std::lock_guard lock(workers_mutex_);
+  workers_.push_back(std::move(worker));
+}
+
+std::size_t LoaderCore::trim_workers() {
+  const std::lock_guard lock(workers_mutex_);
+  std::size_t trimmed = 0;
+  for (const std::unique_ptr<RowWorker>& worker : workers_) {
+    if (!worker->buffers.holds_memory()) continue;
+    worker->buffers.release();
+    ++trimmed;
+  }
+  return trimmed;
+}
+
+void LoaderCore::trim() { trim_workers(); }
+
+}  // namespace penstock::engine

@@ -1,0 +1,115 @@
+// A slot is followed from the outermost stage inwards to the source. Shuffles below a repeat see which pass they are in,
+// so that every pass has another permutation.
+#include <penstock/pipeline/order/order.h>
+
+#include <algorithm>
+#include <utility>
+
+#include <penstock/pipeline/draw.h>
+#include <penstock/pipeline/error.h>
+
+namespace penstock::order {
+namespace {
+
+constexpr std::size_t kKeptPerShuffle = 8;
+constexpr std::uint64_t kSourceOrdinal = 0;
+
+template <class... F>
+struct Cases : F... {
+  using F::operator()...;
+};
+template <class... F>
+Cases(F...) -> Cases<F...>;
+
+}  // namespace
+
+Order::Order(std::uint64_t source_size, std::span<const Stage> stages, std::uint64_t seed) : size_(source_size) {
+  for (const Stage& stage : stages) {
+    std::visit(Cases{[&](const ShuffleStage& shuffle) {
+                       const std::uint64_t of_seed = mix_lineage(shuffle.options.seed.value_or(seed), 0x5348);
+                       steps_.push_back(Shuffled{mix_lineage(of_seed, shuffle_count_), size_, shuffle_count_});
+                       ++shuffle_count_;
+                     },
+                     [&](const RepeatStage& repeat) {
+                       std::uint64_t total = 0;
+                       if (__builtin_mul_overflow(size_, repeat.count, &total) || total > (std::uint64_t{1} << 62)) {
+                         throw InvalidArgument("repeat: " + std::to_string(size_) + " samples " +
+                                               std::to_string(repeat.count) + " times are more than can be counted");
+                       }
+                       steps_.push_back(Repeat{size_});
+                       size_ = total;
+                     },
+                     [&](const TakeStage& take) {
+                       steps_.push_back(Take{});
+                       size_ = std::min(size_, take.count);
+                     },
+                     [&](const SkipStage& skip) {
+                       steps_.push_back(Skip{skip.count});
+                       size_ -= std::min(size_, skip.count);
+                     },
+                     [&](const ShardStage& shard) {
+                       steps_.push_back(Shard{shard.rank, shard.world});
+                       size_ = shard.rank < size_ ? (size_ - shard.rank - 1) / shard.world + 1 : 0;
+                     },
+                     [](const auto&) {}},
+               stage);
+  }
+  std::erase_if(steps_, [](const Step& step) { return std::holds_alternative<Take>(step); });
+  kept_.resize(shuffle_count_);
+}
+
+std::shared_ptr<const Permutation> Order::permutation(const Shuffled& step, std::uint64_t key) const {
+  const auto find = [&]() -> std::shared_ptr<const Permutation> {
+    for (const Kept& kept : kept_[step.ordinal]) {
+      if (kept.key == key) return kept.permutation;
+    }
+    return nullptr;
+  };
+  {
+    const std::lock_guard lock(mutex_);
+    if (auto found = find()) return found;
+  }
+  auto made = std::make_shared<const Permutation>(step.inner, key);
+  const std::lock_guard lock(mutex_);
+  if (auto found = find()) return found;
+  std::vector<Kept>& kept = kept_[step.ordinal];
+  if (kept.size() < kKeptPerShuffle) {
+    kept.push_back({key, made});
+  } else {
+    kept[next_kept_++ % kKeptPerShuffle] = {key, made};
+  }
+  return made;
+}
+
+void Order::fill(std::uint64_t epoch, std::uint64_t slot, std::span<Placed> out) const {
+  // The permutation each shuffle used last: it changes once a pass at most.
+  std::vector<Kept> current(shuffle_count_);
+  const std::uint64_t source_hash = mix_lineage(kSourceOrdinal, 0x5352);
+  for (Placed& placed : out) {
+    std::uint64_t at = slot++;
+    std::uint64_t passes = 0;
+    bool repeated = false;
+    for (std::size_t i = steps_.size(); i-- > 0;) {
+      const Step& step = steps_[i];
+      if (const auto* const shuffle = std::get_if<Shuffled>(&step)) {
+        const std::uint64_t key = mix_lineage(mix_lineage(shuffle->key, epoch), passes);
+        Kept& kept = current[shuffle->ordinal];
+        if (!kept.permutation || kept.key != key) kept = {key, permutation(*shuffle, key)};
+        at = kept.permutation->index_at(at);
+      } else if (const auto* const repeat = std::get_if<Repeat>(&step)) {
+        passes = mix_lineage(passes, at / repeat->inner);
+        repeated = true;
+        at %= repeat->inner;
+      } else if (const auto* const skip = std::get_if<Skip>(&step)) {
+        at += skip->count;
+      } else if (const auto* const shard = std::get_if<Shard>(&step)) {
+        at = at * shard->world + shard->rank;
+      }
+    }
+    placed.index = at;
+    placed.lineage = mix_lineage(source_hash, at);
+    if (repeated) placed.lineage = mix_lineage(placed.lineage, passes);
+  }
+}
+
+}  // namespace penstock::order

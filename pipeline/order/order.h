@@ -1,0 +1,68 @@
+// The order of an epoch: which sample of the source stands in which slot, worked out from the plan's shuffle, repeat,
+// take, skip and shard stages. Slots are counted, nothing is stored.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include <penstock/pipeline/order/permutation.h>
+#include <penstock/pipeline/plan.h>
+
+namespace penstock::order {
+
+/// What stands in a slot.
+struct Placed {
+  std::uint64_t index = 0;    ///< in the source
+  std::uint64_t lineage = 0;  ///< hash of (source, index), mixed with the pass of every repeat around it
+};
+
+/// Compiled order of one pipeline. Safe for concurrent use.
+class Order {
+ public:
+  /// `seed` is for shuffles that name none. Throws InvalidArgument when an epoch has more samples than can be counted.
+  Order(std::uint64_t source_size, std::span<const Stage> stages, std::uint64_t seed);
+
+  /// Slots an epoch.
+  std::uint64_t size() const noexcept { return size_; }
+  /// Fills `out` with what stands in slots `slot`, `slot + 1`, ... of `epoch`; all of them < size().
+  void fill(std::uint64_t epoch, std::uint64_t slot, std::span<Placed> out) const;
+
+ private:
+  struct Take {};
+  struct Skip {
+    std::uint64_t count;
+  };
+  struct Shard {
+    std::uint64_t rank;
+    std::uint64_t world;
+  };
+  struct Repeat {
+    std::uint64_t inner;  // slots a pass
+  };
+  struct Shuffled {
+    std::uint64_t key;  // of seed and ordinal
+    std::uint64_t inner;
+    std::size_t ordinal;
+  };
+  using Step = std::variant<Take, Skip, Shard, Repeat, Shuffled>;
+  struct Kept {
+    std::uint64_t key = 0;
+    std::shared_ptr<const Permutation> permutation;
+  };
+
+  std::shared_ptr<const Permutation> permutation(const Shuffled& step, std::uint64_t key) const;
+
+  std::vector<Step> steps_;  // from the source outwards
+  std::uint64_t size_;
+  std::size_t shuffle_count_ = 0;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::vector<Kept>> kept_;  // a few permutations of each shuffle; guarded by mutex_
+  mutable std::size_t next_kept_ = 0;            // guarded by mutex_
+};
+
+}  // namespace penstock::order
