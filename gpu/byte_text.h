@@ -1,5 +1,5 @@
-// Sizes in messages that compare them: a need is rounded up and a limit down, so that a need above its limit never reads
-// as equal to it, and a limit that is proposed is enough when it is typed in.
+// Sizes in messages that compare them: a need is rounded up and a limit down, so that a need above its limit never
+// reads as equal to it, and a limit that is proposed is enough when it is typed in.
 #pragma once
 
 #include <cstdint>

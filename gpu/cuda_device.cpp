@@ -1,6 +1,7 @@
-// The CUDA device: one call of the runtime for each call of the interface, and two checks of its own that the runtime does
-// not make: host memory of a copy is page-locked (it would silently become a blocking copy), and an event that is waited
-// for was recorded (it would silently be no wait). The device is set on every call, since it belongs to the thread.
+// The CUDA device: one call of the runtime for each call of the interface, and two checks of its own that the runtime
+// does not make: host memory of a copy is page-locked (it would silently become a blocking copy), and an event that is
+// waited for was recorded (it would silently be no wait). The device is set on every call, since it belongs to the
+// thread.
 #include <atomic>
 #include <mutex>
 #include <shared_mutex>
@@ -29,8 +30,8 @@ class CudaDevice final : public Device {
                "cudaDeviceGetStreamPriorityRange");
   }
 
-  // Streams and events return at once when destroyed with work pending: wait first. At the end of the process the runtime
-  // may be gone already; there is nobody left to tell.
+  // Streams and events return at once when destroyed with work pending: wait first. At the end of the process the
+  // runtime may be gone already; there is nobody left to tell.
   ~CudaDevice() override {
     static_cast<void>(cudaSetDevice(index_));
     for (const NamedStream& stream : streams_) {

@@ -1,5 +1,5 @@
-// Starts a kernel. There is no form without a stream, and no <<<>>>: so a .cu file is plain C++ and also compiles with the
-// host compiler against a stand-in for <cuda_runtime.h>.
+// Starts a kernel. There is no form without a stream, and no <<<>>>: so a .cu file is plain C++ and also compiles with
+// the host compiler against a stand-in for <cuda_runtime.h>.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@ struct LaunchShape {
   dim3 block;
 };
 
-/// Enqueues `kernel(args...)` on `stream`; does not wait for it. Throws DeviceError when it cannot be started; a failure
-/// while it runs shows up at a later synchronisation.
+/// Enqueues `kernel(args...)` on `stream`; does not wait for it. Throws DeviceError when it cannot be started; a
+/// failure while it runs shows up at a later synchronisation.
 template <class... Parameters, class... Arguments>
 void launch(cudaStream_t stream, const LaunchShape& shape, void (*kernel)(Parameters...), Arguments&&... args) {
   cudaLaunchConfig_t config = {};

@@ -1,5 +1,5 @@
-// A device as the library sees it: streams, events, memory, and work that is enqueued. As thin as can be, so that the host
-// device, the CUDA device and simulated devices of the tests do the same.
+// A device as the library sees it: streams, events, memory, and work that is enqueued. As thin as can be, so that the
+// host device, the CUDA device and simulated devices of the tests do the same.
 #pragma once
 
 #include <cstddef>
@@ -32,8 +32,8 @@ struct ByteRange {
 };
 
 /// One operation on a stream. On the host device `body` runs on the stream's thread, when its turn comes; on a CUDA
-/// device it runs at once, on the calling thread, and launches kernels on the native stream. `reads` and `writes` are all
-/// the device bytes it touches.
+/// device it runs at once, on the calling thread, and launches kernels on the native stream. `reads` and `writes` are
+/// all the device bytes it touches.
 struct Work {
   std::string name;
   std::function<void(NativeStream)> body;
@@ -57,9 +57,9 @@ constexpr std::uint64_t round_up(std::uint64_t bytes, std::uint64_t multiple) no
   return (bytes + multiple - 1) / multiple * multiple;
 }
 
-/// Streams run their operations in the order in which they were enqueued, and differ from each other only where events say
-/// so. All calls may be made from any thread; calls on one stream from one thread at a time. Nothing but `synchronize` and
-/// the allocations blocks. Failures are DeviceError (or DeviceMemoryLimit for memory).
+/// Streams run their operations in the order in which they were enqueued, and differ from each other only where events
+/// say so. All calls may be made from any thread; calls on one stream from one thread at a time. Nothing but
+/// `synchronize` and the allocations blocks. Failures are DeviceError (or DeviceMemoryLimit for memory).
 class Device {
  public:
   virtual ~Device() = default;
@@ -73,8 +73,8 @@ class Device {
   virtual Event create_event() = 0;
   /// `event` completes when everything enqueued on `stream` so far has. Recording again starts a new generation.
   virtual void record(Event event, Stream stream) = 0;
-  /// What is enqueued on `stream` from now on waits for the generation of `event` that was recorded last. Waiting for an
-  /// event that was never recorded is a mistake: std::logic_error.
+  /// What is enqueued on `stream` from now on waits for the generation of `event` that was recorded last. Waiting for
+  /// an event that was never recorded is a mistake: std::logic_error.
   virtual void wait(Stream stream, Event event) = 0;
   /// The calling thread waits for the last recorded generation. std::logic_error when never recorded. Rethrows what an
   /// operation before it threw.
@@ -107,7 +107,8 @@ class Device {
 /// Which device `open_device` takes: `auto` (a GPU only if one answers, else the host), `host`, `cuda:N`.
 /// Throws InvalidArgument for other text, and for cuda where this build or machine has none (saying which).
 /// `host_total_bytes`: what the host device calls its memory; 0: half of the machine's.
-std::shared_ptr<Device> open_device(const std::string& choice, const Runtime& runtime, std::uint64_t host_total_bytes = 0);
+std::shared_ptr<Device> open_device(const std::string& choice, const Runtime& runtime,
+                                    std::uint64_t host_total_bytes = 0);
 
 /// The host device: real copies, each stream a thread of its own. `total_bytes` is a hard limit of `allocate`.
 std::shared_ptr<Device> make_host_device(const Runtime& runtime, std::uint64_t total_bytes);

@@ -1,16 +1,17 @@
 // The feed. A pinned buffer and a device slot are paired only for the copy between them; each edge is an event:
 //
-//   loader fills pinned buffer   after  `fetched` of its copy: the Batch handle, which lends the buffer, is kept until then
-//   copy into a slot             after  `used` of the slot: recorded by the lease on the consumer's stream
+//   loader fills pinned buffer   after  `fetched` of its copy: the Batch handle, which lends the buffer, is kept until
+//   then copy into a slot             after  `used` of the slot: recorded by the lease on the consumer's stream
 //   consumer reads the slot      after  `copied` of the slot: `wait_on`
 //   destruction                  after  the copy stream has run empty
 //
-// `copied` belongs to a slot, `fetched` to a copy under way: a slot may be filled again, and its `copied` recorded again,
-// while the host has not yet seen its earlier copy end. Copies run on one stream, so they end in the order of `copies_`.
+// `copied` belongs to a slot, `fetched` to a copy under way: a slot may be filled again, and its `copied` recorded
+// again, while the host has not yet seen its earlier copy end. Copies run on one stream, so they end in the order of
+// `copies_`.
 //
 // What the loader has ready is taken ahead of its use, errors and ends of epochs included, and handed out in the same
-// order; so what `next()` returns depends on neither timing nor depth. A result can be a batch, so the loader is asked only
-// while a slot is free. It is not asked past an error, nor past two ends (that is how a loader says "for ever").
+// order; so what `next()` returns depends on neither timing nor depth. A result can be a batch, so the loader is asked
+// only while a slot is free. It is not asked past an error, nor past two ends (that is how a loader says "for ever").
 #include <algorithm>
 #include <chrono>
 #include <deque>
@@ -63,8 +64,9 @@ struct DeviceBatch::State {
     ring->free_slots.push_back(slot);
   }
 
-  // The slot must outlast every stream that waited for it. The copy stream waits for all but the last right here, in front
-  // of the copies that come: one event, recorded again, is enough, since a wait keeps the recording it was made for.
+  // The slot must outlast every stream that waited for it. The copy stream waits for all but the last right here, in
+  // front of the copies that come: one event, recorded again, is enough, since a wait keeps the recording it was made
+  // for.
   void abandon() {
     if (waiting.empty()) {
       ring->free_slots.push_back(slot);

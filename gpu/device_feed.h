@@ -29,8 +29,8 @@ class DeviceBatch {
   DeviceBatch& operator=(DeviceBatch&&) noexcept;
   ~DeviceBatch();
 
-  /// Device address of a field's first row: rows are dense, `layout().batch_size` rows are there, `size()` are valid, the
-  /// rest is zero.
+  /// Device address of a field's first row: rows are dense, `layout().batch_size` rows are there, `size()` are valid,
+  /// the rest is zero.
   std::byte* field(std::size_t index) const;
   const BatchLayout& layout() const;
   std::size_t size() const;
@@ -52,7 +52,8 @@ class DeviceBatch {
   std::unique_ptr<State> state_;
 };
 
-/// Feeds one loader to one device. Not safe for concurrent use. Outlives its DeviceBatches; destruction drains its stream.
+/// Feeds one loader to one device. Not safe for concurrent use. Outlives its DeviceBatches; destruction drains its
+/// stream.
 class DeviceFeed {
  public:
   /// `loader` must write into the pinned ring of `memory`. Creates its stream and events here and never again.
@@ -61,9 +62,9 @@ class DeviceFeed {
   DeviceFeed(DeviceFeed&&) noexcept;
   DeviceFeed& operator=(DeviceFeed&&) noexcept;
 
-  /// The next batch, its copy under way or done; nothing at the end of an epoch. Tops the ring up with whatever the loader
-  /// has ready; blocks only when no batch is on its way. Throws what the loader throws, in order; std::logic_error when the
-  /// caller holds all slots.
+  /// The next batch, its copy under way or done; nothing at the end of an epoch. Tops the ring up with whatever the
+  /// loader has ready; blocks only when no batch is on its way. Throws what the loader throws, in order;
+  /// std::logic_error when the caller holds all slots.
   std::optional<DeviceBatch> next();
   /// Starts filling pinned buffers and slots. Never blocks.
   void warm_up();

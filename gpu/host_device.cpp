@@ -1,5 +1,6 @@
-// The device that is host memory and threads: the default where there is no GPU. It is as strict as a GPU is, and says so
-// where a GPU would only misbehave: memory it did not hand out, waits for events that nobody recorded, foreign handles.
+// The device that is host memory and threads: the default where there is no GPU. It is as strict as a GPU is, and says
+// so where a GPU would only misbehave: memory it did not hand out, waits for events that nobody recorded, foreign
+// handles.
 #include <atomic>
 #include <cstdlib>
 #include <cstring>

@@ -1,9 +1,9 @@
 // A stream of the host device: a thread that runs what it is given, in order.
 //
-// A recording of an event is an object of its own (`Generation`). Whoever waits keeps the generation that was the last one
-// when the wait was asked for, so recording the event again moves nobody's wait. The first failure on a stream stays: what
-// comes later on it is not run, generations recorded on it carry the failure on, and a stream that waits for such a
-// generation has failed too. Nothing ever hangs on a failure.
+// A recording of an event is an object of its own (`Generation`). Whoever waits keeps the generation that was the last
+// one when the wait was asked for, so recording the event again moves nobody's wait. The first failure on a stream
+// stays: what comes later on it is not run, generations recorded on it carry the failure on, and a stream that waits
+// for such a generation has failed too. Nothing ever hangs on a failure.
 #pragma once
 
 #include <atomic>
@@ -70,10 +70,10 @@ class HostStream {
   const std::string name_;
   mutable std::mutex mutex_;
   std::condition_variable arrived_;
-  std::deque<Operation> queue_;   // guarded by mutex_
-  std::exception_ptr failure_;    // guarded by mutex_: the first
-  bool finishing_ = false;        // guarded by mutex_
-  std::thread thread_;            // last: uses the rest
+  std::deque<Operation> queue_;  // guarded by mutex_
+  std::exception_ptr failure_;   // guarded by mutex_: the first
+  bool finishing_ = false;       // guarded by mutex_
+  std::thread thread_;           // last: uses the rest
 };
 
 }  // namespace penstock::gpu

@@ -1,9 +1,9 @@
-// The ledger. Every entry has two figures: `reserved`, raised by compare-exchange before anything else and never above the
-// cap, and `committed`, which follows when the charge has all its entries. A charge takes account, parents and phase one
-// after the other, always in this order, and steps back when one is full. It is refused only by committed bytes: if bytes
-// that another charge holds on the way are in the way, it tries again, so a charge that fits is never refused because of
-// one that does not. The order (leaf to root, phase last) is the same for all, so one of the competitors always gets on.
-// Peaks are taken from committed bytes: what was refused leaves no trace.
+// The ledger. Every entry has two figures: `reserved`, raised by compare-exchange before anything else and never above
+// the cap, and `committed`, which follows when the charge has all its entries. A charge takes account, parents and
+// phase one after the other, always in this order, and steps back when one is full. It is refused only by committed
+// bytes: if bytes that another charge holds on the way are in the way, it tries again, so a charge that fits is never
+// refused because of one that does not. The order (leaf to root, phase last) is the same for all, so one of the
+// competitors always gets on. Peaks are taken from committed bytes: what was refused leaves no trace.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -45,7 +45,9 @@ Entry* visit_until(Entry& asked, Visit visit) {
   return nullptr;
 }
 
-bool fits(std::uint64_t in_use, std::uint64_t bytes, std::uint64_t cap) { return in_use <= cap && bytes <= cap - in_use; }
+bool fits(std::uint64_t in_use, std::uint64_t bytes, std::uint64_t cap) {
+  return in_use <= cap && bytes <= cap - in_use;
+}
 
 bool try_reserve(Entry& entry, std::uint64_t bytes) {
   std::uint64_t reserved = entry.reserved.load();
@@ -73,8 +75,8 @@ void commit(Entry& entry, std::uint64_t bytes) {
 
 void reserve(Entry& asked, std::uint64_t bytes, std::string_view tag) {
   for (;;) {
-    const Entry* full = visit_until(
-        asked, [&](const Entry& entry) { return fits(entry.committed.load(), bytes, entry.cap.load()); });
+    const Entry* full =
+        visit_until(asked, [&](const Entry& entry) { return fits(entry.committed.load(), bytes, entry.cap.load()); });
     if (full != nullptr) refuse(*full, asked, bytes, tag);
     const Entry* busy = visit_until(asked, [&](Entry& entry) { return try_reserve(entry, bytes); });
     if (busy == nullptr) break;

@@ -1,6 +1,6 @@
-// Who holds device memory, and up to which limit. Two ledgers: accounts are physical bytes, and children add up to their
-// parent; phases (training, validation) say what a phase may use: the accounts that belong to it, and its lease of memory
-// that phases share because they exclude each other.
+// Who holds device memory, and up to which limit. Two ledgers: accounts are physical bytes, and children add up to
+// their parent; phases (training, validation) say what a phase may use: the accounts that belong to it, and its lease
+// of memory that phases share because they exclude each other.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ inline constexpr std::uint64_t kNoCap = ~std::uint64_t{0};
 class MemoryAccount;
 class Phase;
 
-/// Bytes reserved in an account (and all its parents and its phase), or leased by a phase; given back when it goes out of
-/// scope. Moved-from is empty; move-assignment gives back what was held.
+/// Bytes reserved in an account (and all its parents and its phase), or leased by a phase; given back when it goes out
+/// of scope. Moved-from is empty; move-assignment gives back what was held.
 class Charge {
  public:
   Charge() = default;
@@ -50,8 +50,8 @@ struct AccountFigures {
 /// An account, by path. A cheap handle; safe for concurrent use.
 class MemoryAccount {
  public:
-  /// Reserves `bytes` here and in every parent and the phase by compare-exchange, all or nothing, before anybody asks the
-  /// driver. Throws DeviceMemoryLimit that names the cap that was hit. `tag` says what for.
+  /// Reserves `bytes` here and in every parent and the phase by compare-exchange, all or nothing, before anybody asks
+  /// the driver. Throws DeviceMemoryLimit that names the cap that was hit. `tag` says what for.
   [[nodiscard]] Charge charge(std::uint64_t bytes, std::string_view tag) const;
   AccountFigures figures() const;
 
@@ -74,14 +74,14 @@ class Phase {
   void* entry_ = nullptr;
 };
 
-/// The ledger of one device and its pinned host memory. A shared handle. Accounts and phases are made before use, from one
-/// thread; charging is then free of locks.
+/// The ledger of one device and its pinned host memory. A shared handle. Accounts and phases are made before use, from
+/// one thread; charging is then free of locks.
 class MemoryAccounts {
  public:
   MemoryAccounts();
-  /// The account of `path`, made with its parents if need be; `device/...` for device memory, `host/...` for pinned memory.
-  /// `phase`: charges here also count for that phase (made if need be). A cap given later replaces an earlier one.
-  /// Throws InvalidArgument for an empty part of a path.
+  /// The account of `path`, made with its parents if need be; `device/...` for device memory, `host/...` for pinned
+  /// memory. `phase`: charges here also count for that phase (made if need be). A cap given later replaces an earlier
+  /// one. Throws InvalidArgument for an empty part of a path.
   MemoryAccount account(const std::string& path, std::string_view phase = {});
   Phase phase(const std::string& name);
   /// Sets the cap of an account or phase. Throws InvalidArgument when its current bytes are above.

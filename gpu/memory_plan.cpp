@@ -1,6 +1,6 @@
-// The arithmetic of a plan, and the search for what would fit. Needs are not monotone in the batch size (libraries change
-// their algorithms), so batches are scanned from the one asked for downwards, each need worked out at most once; nothing is
-// bisected. A suggestion is made only after the whole plan has been worked out with it and fits.
+// The arithmetic of a plan, and the search for what would fit. Needs are not monotone in the batch size (libraries
+// change their algorithms), so batches are scanned from the one asked for downwards, each need worked out at most once;
+// nothing is bisected. A suggestion is made only after the whole plan has been worked out with it and fits.
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -24,9 +24,7 @@ std::uint64_t rounded(std::uint64_t bytes, std::uint64_t multiple) {
   return bytes > kNoCap - multiple ? kNoCap : round_up(bytes, multiple);
 }
 
-bool is_below(const std::string& path, const std::string& root) {
-  return path == root || path.starts_with(root + "/");
-}
+bool is_below(const std::string& path, const std::string& root) { return path == root || path.starts_with(root + "/"); }
 
 // One way to run the job: what a suggestion may change.
 struct PhaseChoice {
@@ -255,7 +253,8 @@ void check_job(const JobNeed& job) {
   };
   for (const PhaseNeed& phase : job.phases) {
     const std::string who = "phase \"" + phase.name + "\": ";
-    if (phase.name.empty() || phase.name.find('/') != std::string::npos) no_job(who + "a name without \"/\" is expected");
+    if (phase.name.empty() || phase.name.find('/') != std::string::npos)
+      no_job(who + "a name without \"/\" is expected");
     take("phase", phase.name);
     take("account", "device/" + phase.name);
     take("account", "device/" + phase.name + "/ring");
@@ -297,9 +296,7 @@ std::vector<PlannedAccount> account_rows(const JobNeed& job, const Sum& sum, std
   for (const FixedNeed& need : job.fixed) count(need.path, fixed_bytes(need));
   for (const FixedNeed& held : job.held) count(held.path, held.bytes);
   for (const auto& [path, bytes] : bytes_of) {
-    const std::uint64_t cap = path == "device"        ? device_limit
-                              : path == "host/pinned" ? job.pinned_cap_bytes
-                                                      : kNoCap;
+    const std::uint64_t cap = path == "device" ? device_limit : path == "host/pinned" ? job.pinned_cap_bytes : kNoCap;
     rows.push_back({path, bytes, cap});
   }
   return rows;

@@ -26,12 +26,13 @@ struct PhaseNeed {
   std::uint64_t cap_bytes = kNoCap;
   /// Bytes at any batch size; called for batches up to `batch` when suggestions are worked out. Need not be monotone.
   std::function<PhaseBytes(std::size_t batch)> bytes;
-  /// Runs every unit of the phase once at full size on memory that preflight has cleared, and waits for it. May be empty.
+  /// Runs every unit of the phase once at full size on memory that preflight has cleared, and waits for it. May be
+  /// empty.
   std::function<void()> dry_run;
 };
 
-/// What the step of a phase counts against the phase's cap, and what the phase leases while it runs: whole granules, like
-/// everything else that is compared with a cap.
+/// What the step of a phase counts against the phase's cap, and what the phase leases while it runs: whole granules,
+/// like everything else that is compared with a cap.
 constexpr std::uint64_t lease_bytes(const PhaseBytes& bytes) noexcept {
   return round_up(bytes.step_bytes, kSlabGranule);
 }
@@ -86,8 +87,8 @@ struct MemoryPlan {
   std::string table() const;
 };
 
-/// Works the plan out. Every slab is in whole granules. Throws InvalidArgument for a job that is no job (no phase, batch 0,
-/// depth 0).
+/// Works the plan out. Every slab is in whole granules. Throws InvalidArgument for a job that is no job (no phase,
+/// batch 0, depth 0).
 MemoryPlan plan_memory(const JobNeed& job);
 
 /// `64MiB`, `1.5GB`, `200000000` -> bytes. Throws InvalidArgument that says what was read and what is expected.

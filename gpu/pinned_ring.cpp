@@ -1,6 +1,6 @@
-// The pinned buffers of a feed, lent one by one. Buffers come back in any order, on any thread; they are lent again in the
-// order in which they came back. Who returns one tells the loader, outside the lock, and `on_free` waits for such calls to
-// end before it takes the callback away.
+// The pinned buffers of a feed, lent one by one. Buffers come back in any order, on any thread; they are lent again in
+// the order in which they came back. Who returns one tells the loader, outside the lock, and `on_free` waits for such
+// calls to end before it takes the callback away.
 #include <condition_variable>
 #include <deque>
 #include <mutex>

@@ -53,7 +53,8 @@ FeedMemory take_feed(const std::shared_ptr<Device>& device, MemoryAccounts& acco
   feed.depth = phase.depth;
   feed.slots = Slab(device, accounts.account("device/" + phase.name + "/ring"), phase.depth * feed.slot_bytes, "slots");
   const MemoryAccount pinned = accounts.account("host/pinned/" + phase.name);
-  for (std::size_t i = 0; i < phase.pinned_depth; ++i) feed.buffers.emplace_back(device, pinned, feed.slot_bytes, "buffer");
+  for (std::size_t i = 0; i < phase.pinned_depth; ++i)
+    feed.buffers.emplace_back(device, pinned, feed.slot_bytes, "buffer");
   return feed;
 }
 

@@ -22,8 +22,8 @@ class PlanRefused : public InvalidArgument {
 
 /// Memory of one phase's feed.
 struct FeedMemory {
-  Slab slots;                         ///< depth * slot bytes (each rounded to kArenaAlignment), one slab
-  std::vector<PinnedSlab> buffers;    ///< pinned_depth buffers
+  Slab slots;                       ///< depth * slot bytes (each rounded to kArenaAlignment), one slab
+  std::vector<PinnedSlab> buffers;  ///< pinned_depth buffers
   std::uint64_t slot_bytes = 0;
   std::size_t depth = 0;  ///< slots, one after the other; the slab's last granule may hold room for more
 };
@@ -33,19 +33,20 @@ struct JobMemory {
   MemoryPlan plan;
   std::map<std::string, Slab> fixed;               ///< by path
   std::map<std::string, PinnedSlab> fixed_pinned;  ///< by path, those below host/pinned
-  Slab step_arena;                    ///< account `device/step`
-  std::map<std::string, FeedMemory> feeds;  ///< by phase
-  Stream setup_stream;                      ///< made once; clears the memory
+  Slab step_arena;                                 ///< account `device/step`
+  std::map<std::string, FeedMemory> feeds;         ///< by phase
+  Stream setup_stream;                             ///< made once; clears the memory
 };
 
 /// Step 1, `take_memory`: plans, checks caps (device cap: the smaller of the job's and what the device has), makes the
-/// accounts and caps, allocates every slab and pinned buffer, fills all of it with zeros. Bytes that others have charged
-/// are part of the plan. Throws PlanRefused before anything is allocated; DeviceMemoryLimit when the device refuses what the plan allows (all is given back).
+/// accounts and caps, allocates every slab and pinned buffer, fills all of it with zeros. Bytes that others have
+/// charged are part of the plan. Throws PlanRefused before anything is allocated; DeviceMemoryLimit when the device
+/// refuses what the plan allows (all is given back).
 JobMemory take_memory(std::shared_ptr<Device> device, MemoryAccounts& accounts, const JobNeed& job);
 
-/// Step 2, `prove_plan`: runs every phase's dry_run under its lease (lease_bytes), zeroes device memory again, and checks that the
-/// measured peak of every account and phase equals the planned one and that nothing was allocated on the way. Throws
-/// DeviceError with both tables when not.
+/// Step 2, `prove_plan`: runs every phase's dry_run under its lease (lease_bytes), zeroes device memory again, and
+/// checks that the measured peak of every account and phase equals the planned one and that nothing was allocated on
+/// the way. Throws DeviceError with both tables when not.
 void prove_plan(Device& device, MemoryAccounts& accounts, const JobNeed& job, JobMemory& memory);
 
 }  // namespace penstock::gpu

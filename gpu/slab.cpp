@@ -35,7 +35,8 @@ PinnedSlab::PinnedSlab(std::shared_ptr<Device> device, const MemoryAccount& acco
     : charge_(account.charge(rounded(bytes, kPageBytes), tag)) {
   if (charge_.bytes() == 0) return;
   auto* memory = static_cast<std::byte*>(device->allocate_pinned(charge_.bytes()));
-  data_ = std::shared_ptr<std::byte>(memory, [device = std::move(device)](std::byte* old) { device->free_pinned(old); });
+  data_ =
+      std::shared_ptr<std::byte>(memory, [device = std::move(device)](std::byte* old) { device->free_pinned(old); });
 }
 
 PinnedSlab& PinnedSlab::operator=(PinnedSlab&& other) noexcept {

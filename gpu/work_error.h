@@ -1,5 +1,5 @@
-// How the failure of an operation is told: the error names the device, the operation and its stream, and keeps the original
-// nested inside.
+// How the failure of an operation is told: the error names the device, the operation and its stream, and keeps the
+// original nested inside.
 #pragma once
 
 #include <string>

@@ -45,7 +45,8 @@ std::size_t BatchLayout::index_of(std::string_view name) const {
     if (fields[i].field.name == name) return i;
     names += (i > 0 ? ", " : "") + fields[i].field.name;
   }
-  throw InvalidArgument("there is no field \"" + std::string(name) + "\"; there are: " + (names.empty() ? "none" : names));
+  throw InvalidArgument("there is no field \"" + std::string(name) +
+                        "\"; there are: " + (names.empty() ? "none" : names));
 }
 
 }  // namespace penstock

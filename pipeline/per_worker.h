@@ -45,8 +45,7 @@ class PerWorker;
 template <class T, class R, class... A>
 class PerWorkerCall {
  public:
-  explicit PerWorkerCall(std::function<T()> factory)
-      : pool_(std::make_shared<InstancePool<T>>(std::move(factory))) {}
+  explicit PerWorkerCall(std::function<T()> factory) : pool_(std::make_shared<InstancePool<T>>(std::move(factory))) {}
   R operator()(A... arguments) const {
     const Lease lease(*pool_);
     return (*lease.instance)(std::forward<A>(arguments)...);
@@ -84,9 +83,9 @@ class PerWorker<T, R (C::*)(A...) const noexcept> : public PerWorkerCall<T, R, A
 }  // namespace detail
 
 /// A function for `Pipeline::map` whose instances are never used by two threads at once:
-/// `.map("image", output, per_worker([] { return Decoder{}; }))`, where `Decoder` has one `operator()`, which need not be
-/// const, with the arguments of any form of map. `factory` may be called from any thread; instances are used again, so
-/// results must not depend on what an instance has seen before.
+/// `.map("image", output, per_worker([] { return Decoder{}; }))`, where `Decoder` has one `operator()`, which need not
+/// be const, with the arguments of any form of map. `factory` may be called from any thread; instances are used again,
+/// so results must not depend on what an instance has seen before.
 template <std::invocable Factory>
 auto per_worker(Factory factory) {
   using T = std::invoke_result_t<Factory>;

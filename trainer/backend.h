@@ -72,6 +72,7 @@ class Backend {
   virtual std::size_t conv_forward_scratch(const ConvShape& shape) const = 0;
   virtual std::size_t conv_backward_data_scratch(const ConvShape& shape) const = 0;
   virtual std::size_t conv_backward_weight_scratch(const ConvShape& shape) const = 0;
+  /// Of linear_backward_weight; the other two linear operations need none and are given null.
   virtual std::size_t linear_scratch(std::int64_t n, std::int64_t in, std::int64_t out) const = 0;
   virtual std::size_t batch_norm_scratch(std::int64_t rows, std::int64_t c) const = 0;
   virtual std::size_t softmax_cross_entropy_scratch(std::int64_t n, std::int64_t classes) const = 0;

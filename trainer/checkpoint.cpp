@@ -1,5 +1,5 @@
-// The list of tensors is worked out from graph and layout alone, for writing and for reading, so a file fits a model or is
-// refused. The checksum covers header and data; everything else that is read has been proved whole by it.
+// The list of tensors is worked out from graph and layout alone, for writing and for reading, so a file fits a model or
+// is refused. The checksum covers header and data; everything else that is read has been proved whole by it.
 #include <penstock/trainer/checkpoint.h>
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 #include <string_view>
 
 #define XXH_INLINE_ALL
-#include <nlohmann/json.hpp>
 #include <xxhash.h>
+#include <nlohmann/json.hpp>
 
 #include <penstock/trainer/train_json.h>
 #include <penstock/trainer/whole_file.h>
@@ -61,8 +61,8 @@ std::vector<Tensor> tensors_of(const ModelGraph& graph, const ModelLayout& layou
     if (!parameters[i].trained) continue;
     tensors.push_back(tensor_of("momentum." + parameters[i].name, parameters[i], layout.momenta[i]));
   }
-  tensors.push_back({std::string(kMetricSums), "U8", {sizeof(MetricSums)}, layout.train_metrics, sizeof(MetricSums),
-                     false});
+  tensors.push_back(
+      {std::string(kMetricSums), "U8", {sizeof(MetricSums)}, layout.train_metrics, sizeof(MetricSums), false});
   return tensors;
 }
 
@@ -115,7 +115,8 @@ CheckpointState state_from_json(const std::string& text) {
                     data.at("position").at("slot").get<std::uint64_t>()};
   state.epoch_seconds = data.at("epoch_seconds").get<double>();
   state.epoch_wait_seconds = data.at("epoch_wait_seconds").get<double>();
-  for (const auto& [name, value] : data.at("identity").items()) state.identity.emplace_back(name, value.get<std::string>());
+  for (const auto& [name, value] : data.at("identity").items())
+    state.identity.emplace_back(name, value.get<std::string>());
   state.classes = data.at("classes").get<std::vector<std::string>>();
   state.recipe = data.at("recipe").dump();
   for (const Json& row : data.at("rows")) state.rows.push_back(row_from_json(row.dump()));
@@ -198,9 +199,8 @@ void write_checkpoint(const std::filesystem::path& file, const ModelGraph& graph
   header["__metadata__"] = {{"format", "pt"}, {"checksum", kNoChecksum}, {"penstock", state_to_json(state)}};
   std::uint64_t data_bytes = 0;
   for (const Tensor& tensor : tensors) {
-    header[tensor.name] = {{"dtype", tensor.type},
-                           {"shape", tensor.shape},
-                           {"data_offsets", {data_bytes, data_bytes + tensor.bytes}}};
+    header[tensor.name] = {
+        {"dtype", tensor.type}, {"shape", tensor.shape}, {"data_offsets", {data_bytes, data_bytes + tensor.bytes}}};
     data_bytes += tensor.bytes;
   }
   std::vector<std::byte> data(data_bytes);
@@ -236,8 +236,8 @@ Checkpoint read_checkpoint(const std::filesystem::path& file, const ModelGraph& 
       const auto offsets = found->at("data_offsets").get<std::array<std::uint64_t, 2>>();
       begin = offsets[0];
       if (found->at("dtype").get<std::string>() != tensor.type ||
-          found->at("shape").get<std::vector<std::int64_t>>() != tensor.shape ||
-          begin % sizeof(float) != 0 || offsets[1] - offsets[0] != tensor.bytes || offsets[1] > whole.bytes.size() - whole.data_begin) {
+          found->at("shape").get<std::vector<std::int64_t>>() != tensor.shape || begin % sizeof(float) != 0 ||
+          offsets[1] - offsets[0] != tensor.bytes || offsets[1] > whole.bytes.size() - whole.data_begin) {
         corrupt(file, "tensor \"" + tensor.name + "\" has another type, shape or place than the model's");
       }
     } catch (const Json::exception& error) {
@@ -256,7 +256,8 @@ Checkpoint read_checkpoint(const std::filesystem::path& file, const ModelGraph& 
 
 std::string identity_differences(const JobIdentity& checkpoint, const JobIdentity& now) {
   const auto value_in = [](const JobIdentity& identity, const std::string& name) -> std::string {
-    const auto found = std::find_if(identity.begin(), identity.end(), [&](const auto& item) { return item.first == name; });
+    const auto found =
+        std::find_if(identity.begin(), identity.end(), [&](const auto& item) { return item.first == name; });
     return found == identity.end() ? "nothing" : found->second;
   };
   std::string text;

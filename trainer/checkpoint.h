@@ -48,8 +48,8 @@ struct CheckpointState {
   double epoch_wait_seconds = 0;
   JobIdentity identity;
   std::vector<std::string> classes;
-  std::string recipe;           ///< JSON
-  std::vector<EpochRow> rows;   ///< of the epochs that were validated
+  std::string recipe;          ///< JSON
+  std::vector<EpochRow> rows;  ///< of the epochs that were validated
 };
 
 struct Checkpoint {

@@ -119,7 +119,8 @@ const CudaGemm::Plan& CudaGemm::plan_for(const Key& key) {
                                        preference, 1, &best, &found),
         "cublasLtMatmulAlgoGetHeuristic", spec);
   if (found == 0) {
-    throw gpu::DeviceError("cublasLtMatmulAlgoGetHeuristic found no algorithm without a workspace for " + name_of(spec));
+    throw gpu::DeviceError("cublasLtMatmulAlgoGetHeuristic found no algorithm without a workspace for " +
+                           name_of(spec));
   }
   check(best.state, "cublasLtMatmulAlgoGetHeuristic", spec);
   plan.algorithm = best.algo;

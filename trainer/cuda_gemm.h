@@ -17,9 +17,9 @@
 
 namespace penstock::trainer {
 
-/// Products of f32 matrices with f32 sums (TF32 is not used). The library's handle belongs to the device that is current at
-/// the first call; the algorithm for a product is chosen at its first call and kept, so call each once before capture.
-/// May be called from many threads.
+/// Products of f32 matrices with f32 sums (TF32 is not used). The library's handle belongs to the device that is
+/// current at the first call; the algorithm for a product is chosen at its first call and kept, so call each once
+/// before capture. May be called from many threads.
 class CudaGemm {
  public:
   CudaGemm();
@@ -27,10 +27,10 @@ class CudaGemm {
   CudaGemm& operator=(const CudaGemm&) = delete;
   ~CudaGemm();
 
-  /// Row-major C[m, n] = alpha * op(A) * op(B) + beta * C; m, n and k at least 1; leading dimensions in elements. C is not
-  /// read when beta is 0. Throws gpu::DeviceError.
-  void multiply(cudaStream_t stream, const GemmSpec& spec, float alpha, const float* a, std::int64_t lda, const float* b,
-                std::int64_t ldb, float beta, float* c, std::int64_t ldc);
+  /// Row-major C[m, n] = alpha * op(A) * op(B) + beta * C; m, n and k at least 1; leading dimensions in elements. C is
+  /// not read when beta is 0. Throws gpu::DeviceError.
+  void multiply(cudaStream_t stream, const GemmSpec& spec, float alpha, const float* a, std::int64_t lda,
+                const float* b, std::int64_t ldb, float beta, float* c, std::int64_t ldc);
   /// Products for which an algorithm has been chosen so far.
   std::size_t plan_count() const;
 

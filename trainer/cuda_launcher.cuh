@@ -1,4 +1,5 @@
-// How the operations start on a GPU: the launcher of BackendOf whose loops are kernels and whose products are cuBLASLt's.
+// How the operations start on a GPU: the launcher of BackendOf whose loops are kernels and whose products are
+// cuBLASLt's.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,8 @@
 
 namespace penstock::trainer {
 
-/// Threads of a block, and blocks of a grid dimension at most: loops stride over the rest, and their results do not depend
-/// on these numbers.
+/// Threads of a block, and blocks of a grid dimension at most: loops stride over the rest, and their results do not
+/// depend on these numbers.
 inline constexpr unsigned kBlockThreads = 256;
 inline constexpr std::int64_t kMostBlocks = 32768;
 
@@ -25,8 +26,8 @@ __global__ void __launch_bounds__(kBlockThreads) for_each_kernel(std::int64_t n,
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += stride) f(i);
 }
 
-/// f(row, i, i + 1) for every element of [rows, width]. Neighbouring threads have neighbouring i; the threads of a block
-/// that a narrow row leaves over take further rows.
+/// f(row, i, i + 1) for every element of [rows, width]. Neighbouring threads have neighbouring i; the threads of a
+/// block that a narrow row leaves over take further rows.
 template <class F>
 __global__ void __launch_bounds__(kBlockThreads) for_each_row_kernel(std::int64_t rows, std::int64_t width, F f) {
   const std::int64_t row_stride = static_cast<std::int64_t>(gridDim.y) * blockDim.y;
@@ -57,8 +58,8 @@ class CudaLaunch {
   template <class F>
   void for_each(NativeStream stream, std::int64_t n, const F& f) const {
     if (n <= 0) return;
-    gpu::launch(static_cast<cudaStream_t>(stream), gpu::LaunchShape{dim3(blocks_for(n, kBlockThreads)), dim3(kBlockThreads)},
-                for_each_kernel<F>, n, f);
+    gpu::launch(static_cast<cudaStream_t>(stream),
+                gpu::LaunchShape{dim3(blocks_for(n, kBlockThreads)), dim3(kBlockThreads)}, for_each_kernel<F>, n, f);
   }
 
   template <class F>

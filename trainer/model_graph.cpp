@@ -60,8 +60,8 @@ ValueId ModelGraph::conv(const std::string& name, ValueId x, std::int64_t k, std
   operation.size = size;
   operation.stride = stride;
   operation.pad = pad;
-  operation.parameters = {parameter({name + ".weight", Shape{k, size, size, in[2]}, true, true, Init::kUniformFanIn,
-                                     size * size * in[2]})};
+  operation.parameters = {
+      parameter({name + ".weight", Shape{k, size, size, in[2]}, true, true, Init::kUniformFanIn, size * size * in[2]})};
   return push(std::move(operation), out);
 }
 

@@ -60,11 +60,11 @@ struct Operation {
   std::vector<ValueId> inputs{};
   ValueId output = 0;  ///< of the loss: its own input
   std::vector<ParameterId> parameters{};
-  std::int64_t size = 0;    ///< filter or window
+  std::int64_t size = 0;  ///< filter or window
   std::int64_t stride = 1;
   std::int64_t pad = 0;
-  float factor = 1;         ///< of kScale
-  float smoothing = 0;      ///< of kSoftmaxCrossEntropy, in training
+  float factor = 1;     ///< of kScale
+  float smoothing = 0;  ///< of kSoftmaxCrossEntropy, in training
 };
 
 /// Built front to back; every call adds an operation and returns its output. All throw InvalidArgument, naming the

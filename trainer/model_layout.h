@@ -11,9 +11,9 @@
 
 namespace penstock::trainer {
 
-/// Offsets in bytes, each a multiple of 256. Weights that decay come first and weights that do not second, in equal order
-/// for weights, momenta and gradients, so that an update is one loop over each group (the padding between holds zeros and
-/// stays so).
+/// Offsets in bytes, each a multiple of 256. Weights that decay come first and weights that do not second, in equal
+/// order for weights, momenta and gradients, so that an update is one loop over each group (the padding between holds
+/// zeros and stays so).
 struct ModelLayout {
   struct Group {
     std::uint64_t offset = 0;  ///< from the begin of weights, momenta or gradients
@@ -37,8 +37,8 @@ struct ModelLayout {
   explicit ModelLayout(const ModelGraph& graph);
 };
 
-/// The first state of `graph` as `layout` places it, `layout.state_bytes` bytes: weights drawn from `seed` and their place in
-/// the model alone, momenta and sums 0.
+/// The first state of `graph` as `layout` places it, `layout.state_bytes` bytes: weights drawn from `seed` and their
+/// place in the model alone, momenta and sums 0.
 std::vector<std::byte> initial_state(const ModelGraph& graph, const ModelLayout& layout, std::uint64_t seed);
 
 }  // namespace penstock::trainer

@@ -15,10 +15,11 @@ struct ModelOptions {
   float label_smoothing = 0;
 };
 
-/// Two hidden layers of `width` (default 256) and width / 2 units, with relu. 784-256-128-10 for 28x28x1 and 10 classes.
+/// Two hidden layers of `width` (default 256) and width / 2 units, with relu. 784-256-128-10 for 28x28x1 and 10
+/// classes.
 ModelGraph mlp(const ModelOptions& options);
-/// D. Page's ResNet-9 (https://myrtle.ai/learn/how-to-train-your-resnet/): `width` (default 64), 2, 4 and 8 times `width`
-/// channels, two residual blocks, logits scaled by 1/8. Pictures of at least 8x8.
+/// D. Page's ResNet-9 (https://myrtle.ai/learn/how-to-train-your-resnet/): `width` (default 64), 2, 4 and 8 times
+/// `width` channels, two residual blocks, logits scaled by 1/8. Pictures of at least 8x8.
 ModelGraph resnet9(const ModelOptions& options);
 
 /// Width that `width` = 0 stands for. Throws InvalidArgument, listing the models, for an unknown name.

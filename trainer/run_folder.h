@@ -13,7 +13,8 @@ namespace penstock::trainer {
 /// Files of a run; every one is whole at any moment. Not safe for concurrent use.
 class RunFolder {
  public:
-  /// Makes nothing yet. Throws InvalidArgument when `folder` holds a run already, unless `resumed_file` is a checkpoint in it.
+  /// Makes nothing yet. Throws InvalidArgument when `folder` holds a run already, unless `resumed_file` is a checkpoint
+  /// in it.
   RunFolder(std::filesystem::path folder, const std::filesystem::path& resumed_file);
 
   /// Makes the folders and writes what is known before the first step. Throws Error.
@@ -33,7 +34,8 @@ class RunFolder {
   std::filesystem::path folder_;
 };
 
-/// The checkpoint that `place` names: a file, or a folder of a run (its newest). Throws InvalidArgument when there is none.
+/// The checkpoint that `place` names: a file, or a folder of a run (its newest). Throws InvalidArgument when there is
+/// none.
 std::filesystem::path find_checkpoint(const std::filesystem::path& place);
 /// The newest checkpoint of the same folder that is older than `file`; empty when there is none.
 std::filesystem::path checkpoint_before(const std::filesystem::path& file);

@@ -28,8 +28,8 @@ class BoundProgram {
   StepProgram program_;
   StepPlan plan_;
   std::byte* arena_;
-  std::vector<std::byte*> addresses_;              // by buffer; null for the slot's
-  std::vector<std::byte*> scratch_;                // by step
+  std::vector<std::byte*> addresses_;                // by buffer; null for the slot's
+  std::vector<std::byte*> scratch_;                  // by step
   std::vector<std::vector<gpu::ByteRange>> reads_;   // by step, without the slot
   std::vector<std::vector<gpu::ByteRange>> writes_;  // by step
 };
@@ -41,7 +41,8 @@ class StepExecutor {
   StepExecutor(gpu::Device& device, gpu::Stream stream, Backend& backend)
       : device_(device), stream_(stream), backend_(backend) {}
 
-  /// Called on the enqueueing thread before each step of a program; what it enqueues on the stream runs before the step.
+  /// Called on the enqueueing thread before each step of a program; what it enqueues on the stream runs before the
+  /// step.
   std::function<void(const BoundProgram& bound, std::size_t step)> before_step;
 
   /// Enqueues step `first` to the end, by default all. `input` is copied. The slot may be released to the stream after

@@ -1,5 +1,6 @@
-// Greedy by size (Pisarchyk and Lee, 2020): large buffers first, each at the lowest offset that is free for its whole life.
-// Equal sizes are taken in order of first use, so that the plan is the same everywhere.
+// Greedy (Pisarchyk and Lee, 2020): one buffer after the other, each at the lowest offset that is free for its whole
+// life, large ones first; and in a few other orders, of which the best is kept. Ties keep the program's order, so that
+// the plan is the same everywhere.
 #include <penstock/trainer/step_plan.h>
 
 #include <algorithm>
@@ -12,12 +13,28 @@ namespace {
 
 bool overlap(const Placement& a, const Placement& b) { return a.first <= b.last && b.first <= a.last; }
 
-void place_all(std::vector<Placement*> wanted) {
-  std::stable_sort(wanted.begin(), wanted.end(), [](const Placement* a, const Placement* b) {
-    return a->bytes != b->bytes ? a->bytes > b->bytes : a->first < b->first;
-  });
+std::size_t length(const Placement& place) { return place.last - place.first + 1; }
+
+// Orders in which things are placed. None is best for every program; all are cheap.
+using Before = bool (*)(const Placement&, const Placement&);
+constexpr Before kOrders[] = {
+    [](const Placement& a, const Placement& b) { return a.bytes != b.bytes ? a.bytes > b.bytes : a.first < b.first; },
+    [](const Placement& a, const Placement& b) { return a.bytes != b.bytes ? a.bytes > b.bytes : a.last > b.last; },
+    [](const Placement& a, const Placement& b) {
+      return a.bytes != b.bytes ? a.bytes > b.bytes : length(a) > length(b);
+    },
+    [](const Placement& a, const Placement& b) {
+      return length(a) != length(b) ? length(a) > length(b) : a.bytes > b.bytes;
+    },
+    [](const Placement& a, const Placement& b) { return a.bytes * length(a) > b.bytes * length(b); },
+    [](const Placement& a, const Placement& b) { return a.first != b.first ? a.first < b.first : a.bytes > b.bytes; },
+};
+
+// Each at the lowest offset that is free for its whole life. Returns the peak.
+std::uint64_t place_in_turn(const std::vector<Placement*>& turn) {
+  std::uint64_t peak = 0;
   std::vector<const Placement*> placed;  // by offset
-  for (Placement* const item : wanted) {
+  for (Placement* const item : turn) {
     std::uint64_t at = 0;
     for (const Placement* const other : placed) {
       if (!overlap(*item, *other)) continue;
@@ -25,10 +42,36 @@ void place_all(std::vector<Placement*> wanted) {
       at = std::max(at, other->offset + other->bytes);
     }
     item->offset = at;
+    peak = std::max(peak, at + item->bytes);
     placed.insert(std::upper_bound(placed.begin(), placed.end(), item,
                                    [](const Placement* a, const Placement* b) { return a->offset < b->offset; }),
                   item);
   }
+  return peak;
+}
+
+// Keeps the turn with the lowest peak. From each order on, what stands highest moves to the front, a few times.
+std::uint64_t place_all(const std::vector<Placement*>& wanted, std::uint64_t lower_bound) {
+  constexpr int kMoves = 16;
+  std::vector<Placement*> best;
+  std::uint64_t best_peak = 0;
+  for (const Before before : kOrders) {
+    std::vector<Placement*> turn = wanted;
+    std::stable_sort(turn.begin(), turn.end(),
+                     [before](const Placement* a, const Placement* b) { return before(*a, *b); });
+    for (int move = 0; move <= kMoves && (best.empty() || best_peak > lower_bound); ++move) {
+      const std::uint64_t peak = place_in_turn(turn);
+      if (best.empty() || peak < best_peak) {
+        best = turn;
+        best_peak = peak;
+      }
+      const auto highest = std::find_if(turn.begin(), turn.end(),
+                                        [peak](const Placement* item) { return item->offset + item->bytes == peak; });
+      if (highest == turn.end()) break;
+      std::rotate(turn.begin(), highest, highest + 1);
+    }
+  }
+  return place_in_turn(best);
 }
 
 std::uint64_t most_alive(const std::vector<Placement*>& items, std::size_t step_count) {
@@ -73,8 +116,7 @@ StepPlan plan_steps(const StepProgram& program) {
     wanted.push_back(&plan.scratch[i]);
   }
   plan.lower_bound_bytes = most_alive(wanted, program.steps.size());
-  place_all(wanted);
-  for (const Placement* const item : wanted) plan.peak_bytes = std::max(plan.peak_bytes, item->offset + item->bytes);
+  plan.peak_bytes = place_all(wanted, plan.lower_bound_bytes);
   return plan;
 }
 

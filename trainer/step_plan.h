@@ -31,13 +31,14 @@ struct StepPlan {
 
   /// peak / lower bound, 1 when nothing is lost between the buffers.
   double packing_loss() const noexcept;
-  /// Bytes of [0, peak) that hold nothing anybody may read when step `step` begins: outside every buffer that was written
-  /// before it and lives on in it. In order, apart from each other.
+  /// Bytes of [0, peak) that hold nothing anybody may read when step `step` begins: outside every buffer that was
+  /// written before it and lives on in it. In order, apart from each other.
   std::vector<ArenaRange> dead_before(std::size_t step) const;
 };
 
-/// A buffer lives from the first step that touches it to the last; scratch during its step. Placed largest first, each in
-/// the lowest gap among those that live at the same time.
+/// A buffer lives from the first step that touches it to the last; scratch during its step. Each is placed in the
+/// lowest gap among those that live at the same time, in a few orders (largest first and others), of which the lowest
+/// peak is kept.
 StepPlan plan_steps(const StepProgram& program);
 
 }  // namespace penstock::trainer

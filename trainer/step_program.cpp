@@ -1,6 +1,6 @@
-// Emits the steps. Values share a buffer where an operation may work in place: when nobody reads the input again, neither
-// later in the forward pass nor, for what was saved, in the backward pass. Gradients are handed on without a copy where a
-// sum has several terms; a buffer that several gradients share is never written in place.
+// Emits the steps. Values share a buffer where an operation may work in place: when nobody reads the input again,
+// neither later in the forward pass nor, for what was saved, in the backward pass. Gradients are handed on without a
+// copy where a sum has several terms; a buffer that several gradients share is never written in place.
 #include <penstock/trainer/step_program.h>
 
 #include <optional>
@@ -32,18 +32,18 @@ class Emitter {
 
   StepProgram emit() {
     image_ = add_buffer({"slot.image", bytes_of(ModelGraph::input(), 1), BufferHome::kImageSlot, 0});
-    label_ = add_buffer({"slot.label", static_cast<std::uint64_t>(n_) * sizeof(std::int64_t), BufferHome::kLabelSlot, 0});
+    label_ =
+        add_buffer({"slot.label", static_cast<std::uint64_t>(n_) * sizeof(std::int64_t), BufferHome::kLabelSlot, 0});
     scalars_ = add_buffer({"scalars", sizeof(StepScalars), BufferHome::kModel, layout_.scalars});
-    metrics_ = add_buffer({"metrics", sizeof(MetricSums), BufferHome::kModel,
-                           training_ ? layout_.train_metrics : layout_.val_metrics});
+    metrics_ = add_buffer(
+        {"metrics", sizeof(MetricSums), BufferHome::kModel, training_ ? layout_.train_metrics : layout_.val_metrics});
     for (std::size_t i = 0; i < graph_.parameters().size(); ++i) {
       const Parameter& parameter = graph_.parameters()[i];
       const std::uint64_t bytes = static_cast<std::uint64_t>(parameter.shape.element_count()) * sizeof(float);
       weights_.push_back(add_buffer({parameter.name, bytes, BufferHome::kModel, layout_.weights[i]}));
-      gradients_.push_back(training_ && parameter.trained
-                               ? add_buffer({"gradient." + parameter.name, bytes, BufferHome::kModel,
-                                             layout_.gradients[i]})
-                               : weights_.back());
+      gradients_.push_back(training_ && parameter.trained ? add_buffer({"gradient." + parameter.name, bytes,
+                                                                        BufferHome::kModel, layout_.gradients[i]})
+                                                          : weights_.back());
     }
     for (const Operation& operation : graph_.operations()) {
       for (const ValueId input : operation.inputs) ++forward_reads_left_[input];
@@ -74,7 +74,9 @@ class Emitter {
     return static_cast<std::uint64_t>(n_ * graph_.values()[value].shape.element_count()) * element_bytes;
   }
 
-  BufferId arena(const std::string& name, std::uint64_t bytes) { return add_buffer({name, bytes, BufferHome::kArena, 0}); }
+  BufferId arena(const std::string& name, std::uint64_t bytes) {
+    return add_buffer({name, bytes, BufferHome::kArena, 0});
+  }
 
   BufferId new_value(ValueId value) {
     buffer_of_[value] = arena(graph_.values()[value].name, bytes_of(value));
@@ -91,14 +93,19 @@ class Emitter {
     const Shape& shape = graph_.values()[value].shape;
     return shape[shape.rank() - 1];
   }
-  std::int64_t pixels(ValueId value) const {
-    return graph_.values()[value].shape.element_count() / last_dim(value);
-  }
+  std::int64_t pixels(ValueId value) const { return graph_.values()[value].shape.element_count() / last_dim(value); }
 
   ConvShape conv_shape(const Operation& operation) const {
     const Shape& in = graph_.values()[operation.inputs[0]].shape;
-    return {.n = n_, .h = in[0], .w = in[1], .c = in[2], .k = graph_.values()[operation.output].shape[2],
-            .r = operation.size, .s = operation.size, .stride = operation.stride, .pad = operation.pad};
+    return {.n = n_,
+            .h = in[0],
+            .w = in[1],
+            .c = in[2],
+            .k = graph_.values()[operation.output].shape[2],
+            .r = operation.size,
+            .s = operation.size,
+            .stride = operation.stride,
+            .pad = operation.pad};
   }
 
   PoolShape pool_shape(const Operation& operation) const {
@@ -163,11 +170,10 @@ class Emitter {
         const BufferId bias = weights_[operation.parameters[1]];
         const std::int64_t in = graph_.values()[xv].shape.element_count();
         const std::int64_t out = last_dim(yv);
-        step(name, {x, w, bias}, {y}, backend_.linear_scratch(n_, in, out),
-             [=, n = n_](Backend& backend, NativeStream stream, const StepAddresses& at) {
-               backend.linear_forward(stream, n, in, out, at.at<float>(x), at.at<float>(w), at.at<float>(bias),
-                                      at.at<float>(y), at.scratch);
-             });
+        step(name, {x, w, bias}, {y}, 0, [=, n = n_](Backend& backend, NativeStream stream, const StepAddresses& at) {
+          backend.linear_forward(stream, n, in, out, at.at<float>(x), at.at<float>(w), at.at<float>(bias),
+                                 at.at<float>(y), at.scratch);
+        });
         break;
       }
       case OperationKind::kBatchNorm:
@@ -176,10 +182,9 @@ class Emitter {
       case OperationKind::kRelu: {
         const BufferId y = in_place_or_new(xv, yv);
         save(yv);
-        step(name, {x}, {y}, 0,
-             [=, count = count(xv)](Backend& backend, NativeStream stream, const StepAddresses& at) {
-               backend.relu_forward(stream, count, at.at<float>(x), at.at<float>(y));
-             });
+        step(name, {x}, {y}, 0, [=, count = count(xv)](Backend& backend, NativeStream stream, const StepAddresses& at) {
+          backend.relu_forward(stream, count, at.at<float>(x), at.at<float>(y));
+        });
         break;
       }
       case OperationKind::kMaxPool: {
@@ -363,7 +368,8 @@ class Emitter {
         const BufferId dx = arena(name, bytes_of(xv));
         step(name + ".data", {dy, w}, {dx}, backend_.conv_backward_data_scratch(shape),
              [=](Backend& backend, NativeStream stream, const StepAddresses& at) {
-               backend.conv_backward_data(stream, shape, at.at<float>(dy), at.at<float>(w), at.at<float>(dx), at.scratch);
+               backend.conv_backward_data(stream, shape, at.at<float>(dy), at.at<float>(w), at.at<float>(dx),
+                                          at.scratch);
              });
         contribute(xv, dx);
         break;
@@ -374,15 +380,14 @@ class Emitter {
         const BufferId dbias = gradients_[operation.parameters[1]];
         const std::int64_t in = graph_.values()[xv].shape.element_count();
         const std::int64_t out = last_dim(yv);
-        const std::uint64_t scratch = backend_.linear_scratch(n_, in, out);
-        step(name + ".weight", {x, dy}, {dw, dbias}, scratch,
+        step(name + ".weight", {x, dy}, {dw, dbias}, backend_.linear_scratch(n_, in, out),
              [=, n = n_](Backend& backend, NativeStream stream, const StepAddresses& at) {
                backend.linear_backward_weight(stream, n, in, out, at.at<float>(x), at.at<float>(dy), at.at<float>(dw),
                                               at.at<float>(dbias), at.scratch);
              });
         if (!wants_gradient(xv)) break;
         const BufferId dx = arena(name, bytes_of(xv));
-        step(name + ".data", {dy, w}, {dx}, scratch,
+        step(name + ".data", {dy, w}, {dx}, 0,
              [=, n = n_](Backend& backend, NativeStream stream, const StepAddresses& at) {
                backend.linear_backward_data(stream, n, in, out, at.at<float>(dy), at.at<float>(w), at.at<float>(dx),
                                             at.scratch);
@@ -453,7 +458,8 @@ class Emitter {
         break;
       }
       case OperationKind::kAdd: {
-        // Both inputs get the same gradient: they share the buffer. It is held for the second while the first is settled.
+        // Both inputs get the same gradient: they share the buffer. It is held for the second while the first is
+        // settled.
         ++holders_[dy];
         if (wants_gradient(xv)) contribute(xv, dy);
         --holders_[dy];
@@ -487,8 +493,8 @@ class Emitter {
     const BufferId g = whole("gradients", layout_.gradient_begin);
     const BufferId m = whole("momenta", layout_.momentum_begin);
     step(name, {w, g, m, scalars_}, {w, m}, 0,
-         [=, count = group.count, momentum = options_.momentum, scalars = scalars_](Backend& backend, NativeStream stream,
-                                                                                  const StepAddresses& at) {
+         [=, count = group.count, momentum = options_.momentum, scalars = scalars_](
+             Backend& backend, NativeStream stream, const StepAddresses& at) {
            backend.sgd_update(stream, count, at.at<float>(w), at.at<float>(g), at.at<float>(m),
                               at.at<StepScalars>(scalars), momentum, weight_decay);
          });
@@ -502,13 +508,13 @@ class Emitter {
   const std::int64_t n_;
   StepProgram program_;
   BufferId image_ = 0, label_ = 0, scalars_ = 0, metrics_ = 0, labels_ = 0;
-  std::vector<BufferId> weights_, gradients_;            // by parameter
-  std::vector<BufferId> buffer_of_;                      // by value
-  std::vector<int> forward_reads_left_;                  // by value
-  std::vector<std::optional<BufferId>> gradient_of_;     // by value
-  std::vector<bool> saved_;                              // by buffer: the backward pass reads what is in it
-  std::vector<int> holders_;                             // by buffer: values whose gradient it is
-  std::vector<std::optional<BufferId>> indices_;         // by operation: of pooling
+  std::vector<BufferId> weights_, gradients_;         // by parameter
+  std::vector<BufferId> buffer_of_;                   // by value
+  std::vector<int> forward_reads_left_;               // by value
+  std::vector<std::optional<BufferId>> gradient_of_;  // by value
+  std::vector<bool> saved_;                           // by buffer: the backward pass reads what is in it
+  std::vector<int> holders_;                          // by buffer: values whose gradient it is
+  std::vector<std::optional<BufferId>> indices_;      // by operation: of pooling
   std::vector<std::optional<std::pair<BufferId, BufferId>>> statistics_;  // by operation: mean, inverse deviation
 };
 

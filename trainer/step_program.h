@@ -1,5 +1,5 @@
-// A step as one flat list of operations on numbered buffers, with everything each one reads and writes. The memory plan,
-// the executor, the simulated devices and the tests all read this list.
+// A step as one flat list of operations on numbered buffers, with everything each one reads and writes. The memory
+// plan, the executor, the simulated devices and the tests all read this list.
 #pragma once
 
 #include <cstddef>
@@ -73,11 +73,12 @@ struct StepOptions {
   float weight_decay = 0;
 };
 
-/// begin_step, forward, backward and update at `batch` rows. Scratch sizes are the back end's, which depend on shapes alone.
+/// begin_step, forward, backward and update at `batch` rows. Scratch sizes are the back end's, which depend on shapes
+/// alone.
 StepProgram training_program(const ModelGraph& graph, const ModelLayout& layout, std::size_t batch,
                              const Backend& backend, const StepOptions& options);
-/// begin_step, forward and metrics: reads weights and statistics, writes nothing of the training state; the loss is without
-/// label smoothing.
+/// begin_step, forward and metrics: reads weights and statistics, writes nothing of the training state; the loss is
+/// without label smoothing.
 StepProgram evaluation_program(const ModelGraph& graph, const ModelLayout& layout, std::size_t batch,
                                const Backend& backend, const StepOptions& options);
 

@@ -1,5 +1,5 @@
-// Everything that can be refused is refused here, in the order in which a person would look for it: options, data, model,
-// resumed checkpoint, run folder. The plan may still not fit: that is an answer, not an error.
+// Everything that can be refused is refused here, in the order in which a person would look for it: options, data,
+// model, resumed checkpoint, run folder. The plan may still not fit: that is an answer, not an error.
 #include <penstock/trainer/train_job.h>
 
 #include <algorithm>
@@ -35,8 +35,9 @@ const Shape& image_shape(const Pipeline& samples, const std::string& name) {
 
 Normalisation normalisation_of(const Recipe& recipe, std::int64_t channels) {
   if (recipe.mean.size() != static_cast<std::size_t>(channels) || recipe.deviation.size() != recipe.mean.size()) {
-    throw InvalidArgument("recipe " + recipe.name + ": mean and deviation are for " + std::to_string(recipe.mean.size()) +
-                          " channels, the pictures have " + std::to_string(channels));
+    throw InvalidArgument("recipe " + recipe.name + ": mean and deviation are for " +
+                          std::to_string(recipe.mean.size()) + " channels, the pictures have " +
+                          std::to_string(channels));
   }
   Normalisation normalisation;
   for (std::size_t i = 0; i < recipe.mean.size(); ++i) {
@@ -58,7 +59,8 @@ std::string join(const std::vector<std::string>& names) {
 
 std::uint64_t staging_bytes(const ModelLayout& layout) { return layout.state_bytes + 2 * gpu::kArenaAlignment; }
 
-TrainJob::TrainJob(std::shared_ptr<gpu::Device> device, const Runtime& runtime, TrainerData data, TrainerOptions options)
+TrainJob::TrainJob(std::shared_ptr<gpu::Device> device, const Runtime& runtime, TrainerData data,
+                   TrainerOptions options)
     : device_(std::move(device)),
       runtime_(runtime),
       options_(std::move(options)),

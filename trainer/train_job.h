@@ -1,4 +1,5 @@
-// A training job as it is known before anything runs: checked options, model, pipelines in batches, memory needs and plan.
+// A training job as it is known before anything runs: checked options, model, pipelines in batches, memory needs and
+// plan.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +26,8 @@ namespace penstock::trainer {
 /// The program, the batches and the cap of one phase.
 struct PhaseJob {
   Phase phase = Phase::kTrain;
-  std::string name;   ///< `train`, `val`
-  Pipeline batches;   ///< of `batch` rows
+  std::string name;  ///< `train`, `val`
+  Pipeline batches;  ///< of `batch` rows
   std::size_t batch = 0;
   std::uint64_t samples = 0;
   std::uint64_t steps = 0;  ///< an epoch

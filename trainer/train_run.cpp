@@ -1,5 +1,5 @@
-// The loop never waits for the device while it enqueues steps: the feed's ring bounds how far it runs ahead, sums are read
-// at the end of a phase, and a loss that is not finite is looked for through an event that is only ever queried.
+// The loop never waits for the device while it enqueues steps: the feed's ring bounds how far it runs ahead, sums are
+// read at the end of a phase, and a loss that is not finite is looked for through an event that is only ever queried.
 #include <penstock/trainer/train_run.h>
 
 #include <algorithm>
@@ -79,7 +79,8 @@ void TrainRun::prove() {
 void TrainRun::dry_run(Runner& runner) {
   const BatchLayout layout = BatchLayout::of(runner.job->batches.schema(), runner.job->batch);
   const std::byte* const slot = memory_.feeds.at(runner.job->name).slots.data();
-  const StepInput input{slot + layout.fields[runner.image].offset, slot + layout.fields[runner.label].offset,
+  const StepInput input{slot + layout.fields[runner.image].offset,
+                        slot + layout.fields[runner.label].offset,
                         {0, static_cast<std::int32_t>(runner.job->batch)}};
   const Clock::time_point start = Clock::now();
   executor_.run(runner.program, input);
@@ -176,8 +177,8 @@ std::optional<gpu::DeviceBatch> TrainRun::next_batch(Runner& runner, Meter& mete
 }
 
 void TrainRun::enqueue_step(Runner& runner, gpu::DeviceBatch batch, float learning_rate) {
-  const StepInput input{batch.field(runner.image), batch.field(runner.label),
-                        {learning_rate, static_cast<std::int32_t>(batch.size())}};
+  const StepInput input{
+      batch.field(runner.image), batch.field(runner.label), {learning_rate, static_cast<std::int32_t>(batch.size())}};
   batch.wait_on(stream_);
   executor_.begin(runner.program, input);
   batch.release(stream_);

@@ -78,7 +78,7 @@ class TrainRun {
   gpu::MemoryAccounts accounts_;
   gpu::JobMemory memory_;
   gpu::Stream stream_;
-  gpu::Event step_done_;   // after the step enqueued last
+  gpu::Event step_done_;  // after the step enqueued last
   gpu::Event probe_done_;
   bool step_recorded_ = false;
   bool probe_pending_ = false;

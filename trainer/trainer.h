@@ -25,8 +25,8 @@
 
 namespace penstock::trainer {
 
-/// Pipelines of samples, not batched (the trainer batches them): fields `image` u8 [height, width, channels] of one known
-/// shape and `label` i64 []; what `apply_recipe` returns. Both of known size.
+/// Pipelines of samples, not batched (the trainer batches them): fields `image` u8 [height, width, channels] of one
+/// known shape and `label` i64 []; what `apply_recipe` returns. Both of known size.
 struct TrainerData {
   Pipeline train;
   Pipeline val;
@@ -37,10 +37,10 @@ struct TrainerData {
 
 struct TrainerOptions {
   std::string model = "resnet9";  ///< `resnet9` or `mlp`
-  std::int64_t width = 0;         ///< channels of the first layer (resnet9), units of the first hidden layer (mlp); 0: 64, 256
-  std::uint64_t epochs = 0;       ///< at least 1
-  std::size_t batch = 0;          ///< training batch, at least 1
-  std::size_t val_batch = 0;      ///< 0: the largest up to the training batch that fits the validation cap
+  std::int64_t width = 0;  ///< channels of the first layer (resnet9), units of the first hidden layer (mlp); 0: 64, 256
+  std::uint64_t epochs = 0;   ///< at least 1
+  std::size_t batch = 0;      ///< training batch, at least 1
+  std::size_t val_batch = 0;  ///< 0: the largest up to the training batch that fits the validation cap
   std::uint64_t train_cap_bytes = gpu::kNoCap;   ///< device bytes that training may use: its ring and its step
   std::uint64_t val_cap_bytes = gpu::kNoCap;     ///< the same for validation
   std::uint64_t device_cap_bytes = gpu::kNoCap;  ///< all device memory of the job
@@ -52,20 +52,21 @@ struct TrainerOptions {
   std::size_t pinned_depth = 3;         ///< pinned buffers of each feed
   std::filesystem::path out;            ///< run folder; empty: nothing is written
   std::filesystem::path resume;         ///< a checkpoint file or a run folder with checkpoints; empty: a new run
-  std::uint64_t checkpoint_steps = 0;   ///< a checkpoint after every so many steps of an epoch too; 0: at epochs' ends only
+  std::uint64_t checkpoint_steps =
+      0;  ///< a checkpoint after every so many steps of an epoch too; 0: at epochs' ends only
 };
 
 /// How far a phase is.
 struct StepProgress {
   Phase phase = Phase::kTrain;
-  std::uint64_t epoch = 0;   ///< counted from 1
+  std::uint64_t epoch = 0;  ///< counted from 1
   std::uint64_t epochs = 0;
-  std::uint64_t step = 0;    ///< steps enqueued in this phase, counted from 1
+  std::uint64_t step = 0;  ///< steps enqueued in this phase, counted from 1
   std::uint64_t steps = 0;
-  std::uint64_t samples = 0;      ///< of the steps so far in this run
-  double images_per_s = 0;        ///< of this phase so far
-  double data_wait_share = 0;     ///< share of the phase's time that it waited for the loader
-  double run_seconds_left = 0;    ///< estimate for the whole run from training steps so far; 0: not known yet
+  std::uint64_t samples = 0;    ///< of the steps so far in this run
+  double images_per_s = 0;      ///< of this phase so far
+  double data_wait_share = 0;   ///< share of the phase's time that it waited for the loader
+  double run_seconds_left = 0;  ///< estimate for the whole run from training steps so far; 0: not known yet
 };
 
 /// A row of metrics.jsonl: one epoch. Shares and accuracies are fractions.
@@ -81,7 +82,8 @@ struct EpochRow {
   std::vector<gpu::AccountFigures> accounts;  ///< phases first, then accounts: peak and cap
 };
 
-/// What a run reports while it runs; calls come from the thread that called `run`, and must be quick. All may be left out.
+/// What a run reports while it runs; calls come from the thread that called `run`, and must be quick. All may be left
+/// out.
 class TrainObserver {
  public:
   virtual ~TrainObserver() = default;
@@ -96,11 +98,11 @@ class TrainObserver {
 };
 
 struct TrainResult {
-  std::vector<EpochRow> rows;   ///< of the whole training, earlier runs included
-  bool stopped = false;         ///< ended by a stop request, between steps
-  std::uint64_t steps = 0;      ///< training steps in this run
-  std::uint64_t weights_hash = 0;  ///< XXH3 of weights, momentum and batch-norm statistics at the end
-  double train_seconds = 0;     ///< in training steps, in this run
+  std::vector<EpochRow> rows;             ///< of the whole training, earlier runs included
+  bool stopped = false;                   ///< ended by a stop request, between steps
+  std::uint64_t steps = 0;                ///< training steps in this run
+  std::uint64_t weights_hash = 0;         ///< XXH3 of weights, momentum and batch-norm statistics at the end
+  double train_seconds = 0;               ///< in training steps, in this run
   std::filesystem::path last_checkpoint;  ///< empty when none was written
 };
 
@@ -110,7 +112,7 @@ struct TrainerSummary {
   std::int64_t width = 0;
   std::uint64_t parameter_count = 0;
   std::size_t batch = 0;
-  std::size_t val_batch = 0;       ///< as given or chosen
+  std::size_t val_batch = 0;  ///< as given or chosen
   std::uint64_t steps_per_epoch = 0;
   std::uint64_t dropped_per_epoch = 0;  ///< training samples of each epoch that fill no batch
   std::uint64_t train_samples = 0;
@@ -122,10 +124,11 @@ struct TrainerSummary {
 /// One training job. Not safe for concurrent use; `run` once.
 class Trainer {
  public:
-  /// Checks all options and the resumed checkpoint, works out the plan; allocates no device memory, starts no thread, writes
-  /// nothing. Throws InvalidArgument: an unknown model, a batch or epoch count of 0, a training set smaller than a batch
-  /// (with the arithmetic), a field of another type, batch norm over a single value, a checkpoint of another job (with each
-  /// difference); CheckpointCorrupt for a damaged one. A plan that does not fit is not an error here: see `plan()`.
+  /// Checks all options and the resumed checkpoint, works out the plan; allocates no device memory, starts no thread,
+  /// writes nothing. Throws InvalidArgument: an unknown model, a batch or epoch count of 0, a training set smaller than
+  /// a batch (with the arithmetic), a field of another type, batch norm over a single value, a checkpoint of another
+  /// job (with each difference); CheckpointCorrupt for a damaged one. A plan that does not fit is not an error here:
+  /// see `plan()`.
   Trainer(std::shared_ptr<gpu::Device> device, const Runtime& runtime, TrainerData data, TrainerOptions options);
   ~Trainer();
   Trainer(Trainer&&) noexcept;

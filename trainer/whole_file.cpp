@@ -1,5 +1,5 @@
-// POSIX calls, since the standard library cannot sync. The file beside is always the same, so a run that was killed while
-// writing leaves at most one, which the next write takes over.
+// POSIX calls, since the standard library cannot sync. The file beside is always the same, so a run that was killed
+// while writing leaves at most one, which the next write takes over.
 #include <penstock/trainer/whole_file.h>
 
 #include <fcntl.h>
@@ -76,7 +76,7 @@ void replace_file(const std::filesystem::path& file, std::string_view text) {
 std::vector<std::byte> read_file(const std::filesystem::path& file) {
   const Descriptor descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
   if (descriptor.number() < 0) fail(file, "cannot open", errno);
-  struct stat status {};
+  struct stat status{};
   if (::fstat(descriptor.number(), &status) != 0) fail(file, "cannot read", errno);
   if (!S_ISREG(status.st_mode)) fail(file, "cannot read", EISDIR);
   std::vector<std::byte> bytes(static_cast<std::size_t>(status.st_size));

@@ -56,10 +56,10 @@ class BlockRow final : public Sink {
   RowState state = RowState::kTodo;
   std::int32_t failed_stage = kReadStage;
   order::Placed placed;
-  std::uint64_t read_bytes = 0;             ///< of `memory`
-  std::uint64_t wanted_bytes = 0;           ///< what was refused, with what the row held already
-  std::vector<ChargedMemory> memory;        ///< what the source was given
-  std::unique_ptr<RowCache> cache;          ///< only in pipelines with a cache
+  std::uint64_t read_bytes = 0;       ///< of `memory`
+  std::uint64_t wanted_bytes = 0;     ///< what was refused, with what the row held already
+  std::vector<ChargedMemory> memory;  ///< what the source was given
+  std::unique_ptr<RowCache> cache;    ///< only in pipelines with a cache
   std::exception_ptr error;
 
  private:
@@ -85,8 +85,8 @@ struct Block {
   std::vector<BlockRow> rows;
   std::vector<Cell> cells;  ///< of the source's fields, row by row
 
-  bool placed = false;     ///< the order has been asked
-  bool running = false;    ///< the round's reads have come
+  bool placed = false;      ///< the order has been asked
+  bool running = false;     ///< the round's reads have come
   bool one_by_one = false;  ///< the last round was refused room: begin a single row
   std::size_t done_rows = 0;
   std::uint64_t wanted_bytes = 0;  ///< of the row that was refused

@@ -9,6 +9,18 @@
 #include <penstock/pipeline/error.h>
 
 namespace penstock::engine {
+namespace {
+
+// Only the dimensions that are there: most fields have few.
+bool same_shape(const Shape& a, const Shape& b) noexcept {
+  if (a.rank() != b.rank()) return false;
+  for (std::size_t i = 0; i < a.rank(); ++i) {
+    if (a[i] != b[i]) return false;
+  }
+  return true;
+}
+
+}  // namespace
 
 std::byte* LoaderCore::place(const Block& block, std::size_t row, std::size_t field) const noexcept {
   const BatchField& at = layout_->fields[field];
@@ -213,7 +225,7 @@ void LoaderCore::run_row(BlockRow& row, RowWorker& worker, StageClock& clock) {
   try {
     set_up_row(row, worker.row);
     run_maps(row, worker, clock, stage);
-    write_row(row, worker, stage);
+    write_row(worker, stage);
     row.state = RowState::kDone;
   } catch (...) {
     // A user's function may have caught and replaced NoRoom: what counts is that the budget had no room.
@@ -232,20 +244,24 @@ void LoaderCore::run_row(BlockRow& row, RowWorker& worker, StageClock& clock) {
 }
 
 void LoaderCore::set_up_row(const BlockRow& row, Row& target) const {
-  const Origin origin{0, row.placed.index};
-  if (row.state != RowState::kHit) {
-    target.reset(origin, chain_.source_fields);
-    const std::size_t first = row.number * chain_.source_fields;
-    for (std::size_t f = 0; f < chain_.source_fields; ++f) target.set_cell(f, row.block->cells[first + f]);
+  if (row.state == RowState::kHit) {
+    set_up_kept(row, target);
     return;
   }
+  target.reset({0, row.placed.index}, chain_.source_fields);
+  const std::size_t first = row.number * chain_.source_fields;
+  for (std::size_t f = 0; f < chain_.source_fields; ++f) target.set_cell(f, row.block->cells[first + f]);
+}
+
+void LoaderCore::set_up_kept(const BlockRow& row, Row& target) const {
   const Sample& hit = row.cache->hit;
-  target.reset(origin, chain_.cached.size());
+  target.reset({0, row.placed.index}, chain_.cached.size());
   for (std::size_t f = 0; f < chain_.cached.size(); ++f) {
     const Field& field = chain_.cached[f];
     if (f >= hit.tensors().size() || hit.names()[f] != field.name || hit.tensors()[f].type() != field.type ||
         !field.shape.accepts(hit.tensors()[f].shape())) {
-      throw DataError(ErrorKind::kCorrupt, "the cache gave a sample with other fields than " + chain_.cached.to_string());
+      throw DataError(ErrorKind::kCorrupt,
+                      "the cache gave a sample with other fields than " + chain_.cached.to_string());
     }
     const Tensor& tensor = hit.tensors()[f];
     target.set_cell(f, {tensor.data(), tensor.type(), tensor.shape()});
@@ -254,9 +270,8 @@ void LoaderCore::set_up_row(const BlockRow& row, Row& target) const {
 
 void LoaderCore::run_maps(BlockRow& row, RowWorker& worker, StageClock& clock, std::int32_t& stage) {
   const std::size_t count = chain_.maps.size();
-  Draw no_draw(0, 0, 0, 0);
   for (std::size_t m = row.state == RowState::kHit ? chain_.cache_at : 0; m < count; ++m) {
-    if (m == chain_.cache_at && row.cache) commit(row, worker.row);
+    if (row.cache && m == chain_.cache_at && row.state != RowState::kHit) pass_cache(row, worker);
     const ChainMap& map = chain_.maps[m];
     stage = static_cast<std::int32_t>(m);
     worker.buffers.begin_map(map.destinations);
@@ -264,19 +279,31 @@ void LoaderCore::run_maps(BlockRow& row, RowWorker& worker, StageClock& clock, s
       Draw draw(options_.seed, row.block->batch->epoch, row.placed.lineage, map.draw_number);
       map.body(worker.row, draw);
     } else {
-      map.body(worker.row, no_draw);
+      map.body(worker.row, worker.no_draw);
     }
     if (worker.buffers.refused()) throw NoRoom{};
     clock.lap(m);
   }
-  if (chain_.cache_at == count && row.cache) commit(row, worker.row);
+  if (row.cache && chain_.cache_at == count && row.state != RowState::kHit) pass_cache(row, worker);
 }
 
-void LoaderCore::write_row(const BlockRow&, const RowWorker& worker, std::int32_t& stage) const {
+// A row that has been loaded goes on exactly as one that was found: with the kept values, and nothing else held. So the
+// state of the cache cannot show, not even in what is too large.
+void LoaderCore::pass_cache(BlockRow& row, RowWorker& worker) {
+  commit(row, worker.row);
+  set_up_kept(row, worker.row);
+  row.memory.clear();
+  row.read_bytes = 0;
+  worker.buffers.end_row();
+  if (row.block->one_by_one) worker.buffers.release();
+  worker.buffers.begin_row(0, worker.places);
+}
+
+void LoaderCore::write_row(const RowWorker& worker, std::int32_t& stage) const {
   for (std::size_t f = 0; f < layout_->fields.size(); ++f) {
     const BatchField& target = layout_->fields[f];
     const Cell& cell = worker.row.cell(f);
-    if (cell.type != target.field.type || cell.shape != target.field.shape) {
+    if (cell.type != target.field.type || !same_shape(cell.shape, target.field.shape)) {
       stage = chain_.final_fields[f];
       throw InvalidArgument("field \"" + target.field.name + "\" is " + to_string(cell.type) + " " +
                             cell.shape.to_string() + ", rows of the batch are " + to_string(target.field.type) + " " +
@@ -289,17 +316,21 @@ void LoaderCore::write_row(const BlockRow&, const RowWorker& worker, std::int32_
 
 void LoaderCore::commit(BlockRow& row, const Row& values) {
   RowCache& cache = *row.cache;
-  if (!cache.owned) return;
   std::vector<std::string> names;
   std::vector<Tensor> tensors;
   for (std::size_t f = 0; f < chain_.cached.size(); ++f) {
     const Cell& cell = values.cell(f);
-    names.push_back(chain_.cached[f].name);
+    const Field& field = chain_.cached[f];
+    if (cell.type != field.type || !field.shape.accepts(cell.shape)) {
+      throw InvalidArgument("field \"" + field.name + "\" is " + to_string(cell.type) + " " + cell.shape.to_string() +
+                            " before the cache, expected " + to_string(field.type) + " " + field.shape.to_string());
+    }
+    names.push_back(field.name);
     tensors.push_back(Tensor::copy_of_bytes(cell.type, cell.shape, {cell.data, cell.size_bytes()}));
   }
-  const Sample sample(std::move(names), std::move(tensors), values.origin());
+  cache.hit = Sample(std::move(names), std::move(tensors), values.origin());
   cache.owned = false;
-  chain_.store->commit(cache.key, sample);
+  chain_.store->commit(cache.key, cache.hit);
 }
 
 void LoaderCore::fail_row(BlockRow& row, std::int32_t stage, std::exception_ptr error) {
@@ -431,8 +462,8 @@ std::unique_ptr<RowWorker> LoaderCore::take_worker() {
       return worker;
     }
   }
-  auto worker = std::make_unique<RowWorker>([this](std::uint64_t bytes) { return charge(bytes); },
-                                            options_.max_sample_bytes);
+  auto worker =
+      std::make_unique<RowWorker>([this](std::uint64_t bytes) { return charge(bytes); }, options_.max_sample_bytes);
   for (const BatchField& field : layout_->fields) worker->places.push_back({nullptr, field.row_bytes});
   return worker;
 }
@@ -443,15 +474,9 @@ void LoaderCore::give_back(std::unique_ptr<RowWorker> worker) {
   workers_.push_back(std::move(worker));
 }
 
-std::size_t LoaderCore::trim_workers() {
+void LoaderCore::trim_workers() {
   const std::lock_guard lock(workers_mutex_);
-  std::size_t trimmed = 0;
-  for (const std::unique_ptr<RowWorker>& worker : workers_) {
-    if (!worker->buffers.holds_memory()) continue;
-    worker->buffers.release();
-    ++trimmed;
-  }
-  return trimmed;
+  for (const std::unique_ptr<RowWorker>& worker : workers_) worker->buffers.release();
 }
 
 void LoaderCore::trim() { trim_workers(); }

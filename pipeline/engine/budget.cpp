@@ -37,9 +37,7 @@ bool Budget::add_used(std::uint64_t bytes) noexcept {
   return true;
 }
 
-void Budget::release(std::uint64_t bytes) noexcept {
-  used_.fetch_sub(bytes, std::memory_order_seq_cst);
-}
+void Budget::release(std::uint64_t bytes) noexcept { used_.fetch_sub(bytes, std::memory_order_seq_cst); }
 
 Charge::~Charge() {
   if (!share_) return;
@@ -56,8 +54,8 @@ std::shared_ptr<BudgetShare> BudgetShare::reserve(std::shared_ptr<Budget> budget
                                                   const std::string& what) {
   if (!add_up_to(budget->guaranteed_, bytes, budget->limit())) {
     const std::uint64_t others = budget->guaranteed();
-    throw InvalidArgument("loader: the budget of " + std::to_string(budget->limit()) + " bytes is too small: this loader needs " +
-                          std::to_string(bytes) + " bytes (" + what + ")" +
+    throw InvalidArgument("loader: the budget of " + std::to_string(budget->limit()) +
+                          " bytes is too small: this loader needs " + std::to_string(bytes) + " bytes (" + what + ")" +
                           (others > 0 ? ", other loaders have " + std::to_string(others) + " bytes" : std::string()) +
                           "; give the runtime at least " + std::to_string(others + bytes) + " bytes");
   }

@@ -11,6 +11,9 @@
 namespace penstock::engine {
 namespace {
 
+constexpr int kLooks = 100;
+constexpr int kPausesPerLook = 100;
+
 template <class T>
 const T* find_stage(const Plan& plan) {
   for (const Stage& stage : plan.stages) {
@@ -48,20 +51,22 @@ LoaderCore::LoaderCore(RuntimeState& runtime, std::shared_ptr<const Plan> plan, 
   const BatchStage& batch = *find_stage<BatchStage>(*plan_);
   const std::uint64_t left = order_.size() % batch.size;
   if (batch.last == LastBatch::kRefuse && left != 0) {
-    throw InvalidArgument("batch: " + std::to_string(order_.size()) + " samples an epoch do not divide into batches of " +
-                          std::to_string(batch.size));
+    throw InvalidArgument("batch: " + std::to_string(order_.size()) +
+                          " samples an epoch do not divide into batches of " + std::to_string(batch.size));
   }
   batches_per_epoch_ = order_.size() / batch.size + (batch.last == LastBatch::kKeep && left != 0 ? 1 : 0);
   delivered_per_epoch_ = std::min<std::uint64_t>(order_.size(), batches_per_epoch_ * batch.size);
 
   Position start = options.start;
-  const std::string where = "loader: the start, epoch " + std::to_string(start.epoch) + " slot " + std::to_string(start.slot);
+  const std::string where =
+      "loader: the start, epoch " + std::to_string(start.epoch) + " slot " + std::to_string(start.slot);
   if (start.slot > order_.size()) {
     throw InvalidArgument(where + ", lies beyond the end: an epoch has " + std::to_string(order_.size()) + " slots");
   }
   if (start.slot != 0 && start.slot >= delivered_per_epoch_) start = {start.epoch + 1, 0};
   if (options.epoch_count && start.epoch > *options.epoch_count) {
-    throw InvalidArgument(where + ", lies beyond the end: there are " + std::to_string(*options.epoch_count) + " epochs");
+    throw InvalidArgument(where + ", lies beyond the end: there are " + std::to_string(*options.epoch_count) +
+                          " epochs");
   }
   fill_epoch_ = take_epoch_ = start.epoch;
   fill_slot_ = take_slot_ = start.slot;
@@ -139,8 +144,7 @@ LoaderReport LoaderCore::report() const {
   LoaderReport report;
   const std::vector<StageTotals::Total> totals = totals_.get();
   for (std::size_t i = 0; i < totals.size(); ++i) {
-    report.stages.push_back(
-        {chain_.stage_name(static_cast<std::int32_t>(i) - 1), totals[i].count, totals[i].seconds});
+    report.stages.push_back({chain_.stage_name(static_cast<std::int32_t>(i) - 1), totals[i].count, totals[i].seconds});
   }
   const std::lock_guard lock(mutex_);
   report.samples = samples_delivered_;
@@ -149,8 +153,8 @@ LoaderReport LoaderCore::report() const {
   return report;
 }
 
-// Opening batches. Whoever asks while somebody is at it leaves the work to him: so the memory is asked in order and with
-// no lock held, and its on_free callback never waits.
+// Opening batches. Whoever asks while somebody is at it leaves the work to him: so the memory is asked in order and
+// with no lock held, and its on_free callback never waits.
 void LoaderCore::pump() {
   if (pump_requests_.fetch_add(1, std::memory_order_acq_rel) != 0) return;
   std::uint32_t seen = 1;
@@ -178,8 +182,7 @@ std::unique_ptr<OpenBatch> LoaderCore::describe_next_batch() {
 
 void LoaderCore::fill() {
   while (std::unique_ptr<OpenBatch> batch = describe_next_batch()) {
-    std::optional<BatchLease> lease =
-        memory_->try_acquire(*layout_, batch->epoch * batches_per_epoch_ + batch->index);
+    std::optional<BatchLease> lease = memory_->try_acquire(*layout_, batch->epoch * batches_per_epoch_ + batch->index);
     if (!lease) {
       const std::lock_guard lock(mutex_);
       lease_refused_ = true;
@@ -251,10 +254,12 @@ bool LoaderCore::held_by_caller_locked() const {
 std::exception_ptr LoaderCore::held_error() const {
   const std::string blocks = std::to_string(own_pool_->capacity());
   const std::string bytes = std::to_string(layout_->size_bytes);
-  return std::make_exception_ptr(BudgetHeldByCaller(
-      "next: all " + blocks + " batches of this loader are held by the caller (" + blocks + " x " + bytes + " = " +
-      std::to_string(own_pool_->capacity() * layout_->size_bytes) + " bytes), none is left to be filled; let one go, or "
-      "ask for more with prefetch(" + std::to_string(open_limit_) + ")"));
+  return std::make_exception_ptr(
+      BudgetHeldByCaller("next: all " + blocks + " batches of this loader are held by the caller (" + blocks + " x " +
+                         bytes + " = " + std::to_string(own_pool_->capacity() * layout_->size_bytes) +
+                         " bytes), none is left to be filled; let one go, or "
+                         "ask for more with prefetch(" +
+                         std::to_string(open_limit_) + ")"));
 }
 
 std::exception_ptr LoaderCore::sample_error(const RowFailure& failure) const {
@@ -263,10 +268,19 @@ std::exception_ptr LoaderCore::sample_error(const RowFailure& failure) const {
   try {
     source = plan_->source->describe(failure.index);
   } catch (...) {
-    text.detail += " (and the source cannot describe the sample: " + failure_text(std::current_exception()).detail + ")";
+    text.detail +=
+        " (and the source cannot describe the sample: " + failure_text(std::current_exception()).detail + ")";
   }
   return std::make_exception_ptr(SampleError(text.kind, chain_.stage_name(failure.stage), failure.index,
                                              std::move(source), text.detail, failure.error));
+}
+
+// A batch that is nearly ready is worth a few microseconds of looking: going to sleep and being woken takes longer.
+void LoaderCore::look_out() const noexcept {
+  for (int look = 0; look < kLooks && ready_batches_.load(std::memory_order_acquire) == 0; ++look) {
+    if (stopped_.load(std::memory_order_relaxed)) return;
+    for (int pause = 0; pause < kPausesPerLook; ++pause) std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
 }
 
 std::optional<NextResult> LoaderCore::take(bool wait, const std::stop_token& token) {
@@ -311,6 +325,10 @@ std::optional<NextResult> LoaderCore::take(bool wait, const std::stop_token& tok
       if (!wait_begin) {
         wait_begin = StageClock::Clock::now();
         consumer_waits_.store(true, std::memory_order_relaxed);
+        lock.unlock();
+        look_out();
+        lock.lock();
+        continue;
       }
       wake_.wait(lock);
     }
@@ -334,8 +352,8 @@ std::optional<NextResult> LoaderCore::take(bool wait, const std::stop_token& tok
     batch.next_row = end;
     take_slot_ = batch.index * layout_->batch_size + end;
     if (state) {
-      state->position = take_slot_ >= delivered_per_epoch_ ? Position{batch.epoch + 1, 0}
-                                                           : Position{batch.epoch, take_slot_};
+      state->position =
+          take_slot_ >= delivered_per_epoch_ ? Position{batch.epoch + 1, 0} : Position{batch.epoch, take_slot_};
       position_ = state->position;
       samples_delivered_ += state->row_count;
       ++batches_delivered_;

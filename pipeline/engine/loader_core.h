@@ -1,9 +1,9 @@
 // The engine of one loader: opens batches in order, runs their blocks, and hands them out.
 //
-// A batch is opened when there is room for one more and a lease for its memory; its blocks are due at once. A block goes
-// through rounds. A round begins what it can (cache look-ups and reads), and when the last read has come runs the maps of
-// those rows and writes them into the batch. Rows that found no room, or wait for a cache key that somebody else loads,
-// are left for a later round: between rounds a block holds nothing, so nothing can wait in a circle.
+// A batch is opened when there is room for one more and a lease for its memory; its blocks are due at once. A block
+// goes through rounds. A round begins what it can (cache look-ups and reads), and when the last read has come runs the
+// maps of those rows and writes them into the batch. Rows that found no room, or wait for a cache key that somebody
+// else loads, are left for a later round: between rounds a block holds nothing, so nothing can wait in a circle.
 #pragma once
 
 #include <atomic>
@@ -56,6 +56,7 @@ struct RowWorker {
   RowBuffers buffers;
   Row row;
   std::vector<RowBuffers::Place> places;
+  Draw no_draw{0, 0, 0, 0};  ///< for maps that do not draw
 };
 
 class LoaderCore final : public WorkLane, public std::enable_shared_from_this<LoaderCore> {
@@ -109,7 +110,9 @@ class LoaderCore final : public WorkLane, public std::enable_shared_from_this<Lo
   void run_row(BlockRow& row, RowWorker& worker, StageClock& clock);
   void run_maps(BlockRow& row, RowWorker& worker, StageClock& clock, std::int32_t& stage);
   void set_up_row(const BlockRow& row, Row& target) const;
-  void write_row(const BlockRow& row, const RowWorker& worker, std::int32_t& stage) const;
+  void set_up_kept(const BlockRow& row, Row& target) const;
+  void pass_cache(BlockRow& row, RowWorker& worker);
+  void write_row(const RowWorker& worker, std::int32_t& stage) const;
   void commit(BlockRow& row, const Row& values);
   void fail_row(BlockRow& row, std::int32_t stage, std::exception_ptr error);
   void put_back(BlockRow& row);
@@ -122,9 +125,10 @@ class LoaderCore final : public WorkLane, public std::enable_shared_from_this<Lo
 
   std::unique_ptr<RowWorker> take_worker();
   void give_back(std::unique_ptr<RowWorker> worker);
-  std::size_t trim_workers();
+  void trim_workers();
 
   std::exception_ptr sample_error(const RowFailure& failure) const;
+  void look_out() const noexcept;
   bool held_by_caller_locked() const;
   std::exception_ptr held_error() const;
   bool epochs_ended() const noexcept;
@@ -149,14 +153,14 @@ class LoaderCore final : public WorkLane, public std::enable_shared_from_this<Lo
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable wake_;
   std::deque<std::unique_ptr<OpenBatch>> open_;
-  std::vector<Block*> starved_;     // oldest first
-  bool pool_starved_ = false;       // the budget had no room for a block of the pool
+  std::vector<Block*> starved_;  // oldest first
+  bool pool_starved_ = false;    // the budget had no room for a block of the pool
   bool lease_refused_ = false;
-  std::size_t active_ = 0;          // blocks in a round, or due for one
-  std::uint64_t fill_epoch_ = 0;    // of the next batch to open
+  std::size_t active_ = 0;        // blocks in a round, or due for one
+  std::uint64_t fill_epoch_ = 0;  // of the next batch to open
   std::uint64_t fill_slot_ = 0;
   std::uint64_t next_sequence_ = 0;
-  std::uint64_t take_epoch_ = 0;    // of the next row to deliver
+  std::uint64_t take_epoch_ = 0;  // of the next row to deliver
   std::uint64_t take_slot_ = 0;
   Position position_;
   std::uint64_t samples_delivered_ = 0;

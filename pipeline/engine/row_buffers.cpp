@@ -22,6 +22,9 @@ void RowBuffers::begin_row(std::uint64_t read_bytes, std::span<const Place> rows
   read_bytes_ = read_bytes;
   value_bytes_ = 0;
   scratch_most_ = 0;
+  scratch_now_ = 0;
+  scratch_chunk_ = 0;
+  scratch_used_ = 0;
   held_bytes_ = 0;
   refused_ = false;
   written_.clear();
@@ -55,12 +58,6 @@ void RowBuffers::release() {
   scratch_chunk_ = 0;
   scratch_used_ = 0;
   scratch_now_ = 0;
-}
-
-bool RowBuffers::holds_memory() const noexcept {
-  return !scratch_.empty() || std::any_of(fields_.begin(), fields_.end(), [](const FieldBuffers& field) {
-    return field.buffers[0].capacity + field.buffers[1].capacity > 0;
-  });
 }
 
 void RowBuffers::require(std::uint64_t more_bytes) {

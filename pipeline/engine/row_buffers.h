@@ -42,8 +42,6 @@ class RowBuffers final : public RowMemory {
   std::uint64_t needed_bytes() const noexcept { return read_bytes_ + value_bytes_ + scratch_most_ + held_bytes_; }
   /// Gives all memory back. Not within a row.
   void release();
-  /// True when there is memory to give back.
-  bool holds_memory() const noexcept;
 
   std::byte* value(std::size_t field, std::size_t bytes) override;
   std::byte* scratch(std::size_t bytes) override;

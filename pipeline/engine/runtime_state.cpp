@@ -39,11 +39,13 @@ struct RuntimeState::Workers {
       : arena(static_cast<int>(thread_count), static_cast<unsigned>(thread_count)) {
     arena.execute([&] {
       graph = std::make_unique<tbb::flow::graph>();
-      run = std::make_unique<Node>(*graph, tbb::flow::unlimited, [&queue](BlockDue) -> tbb::flow::continue_msg {
-        const Due due = queue.pop();
-        if (due.lane) due.lane->run(*due.block);
-        return {};
-      });
+      run =
+          std::make_unique<Node>(*graph, tbb::flow::unlimited, [&queue](BlockDue) noexcept -> tbb::flow::continue_msg {
+            // Nothing may leave the body: it would cancel the graph, and everybody would wait for ever.
+            const Due due = queue.pop();
+            if (due.lane) due.lane->run(*due.block);
+            return {};
+          });
       graph->reserve_wait();
     });
     try {

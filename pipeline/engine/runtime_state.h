@@ -16,10 +16,10 @@
 
 namespace penstock::engine {
 
-/// Threads of its own inside one arena whose slots are all theirs, so that neither another oneTBB setting nor a consumer
-/// inside somebody's parallel_for takes them away. One flow graph serves all loaders: a message says that a block is
-/// due, and the node's body takes the most urgent one from the queue. Loaders come and go without a node being made or
-/// ended, so a loader can be destroyed on any thread, also on a worker. Safe for concurrent use.
+/// Threads of its own inside one arena whose slots are all theirs, so that neither another oneTBB setting nor a
+/// consumer inside somebody's parallel_for takes them away. One flow graph serves all loaders: a message says that a
+/// block is due, and the node's body takes the most urgent one from the queue. Loaders come and go without a node being
+/// made or ended, so a loader can be destroyed on any thread, also on a worker. Safe for concurrent use.
 class RuntimeState {
  public:
   explicit RuntimeState(const RuntimeOptions& options);

@@ -69,7 +69,7 @@ class StageClock {
 
  private:
   static constexpr Clock::duration kCheapRow = std::chrono::microseconds(20);
-  static constexpr std::uint64_t kStride = 16;
+  static constexpr std::uint64_t kStride = 64;
   struct Map {
     std::uint64_t count = 0;
     Clock::duration elapsed{0};

@@ -1,5 +1,5 @@
-// Which block runs next, over all loaders: that of a loader whose consumer waits, then of the highest declared priority,
-// then of the loader with the fewest batches ready; within a loader the oldest.
+// Which block runs next, over all loaders: that of a loader whose consumer waits, then of the highest declared
+// priority, then of the loader with the fewest batches ready; within a loader the oldest.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// A slot is followed from the outermost stage inwards to the source. Shuffles below a repeat see which pass they are in,
-// so that every pass has another permutation.
+// A slot is followed from the outermost stage inwards to the source. Shuffles below a repeat see which pass they are
+// in, so that every pass has another permutation.
 #include <penstock/pipeline/order/order.h>
 
 #include <algorithm>

@@ -16,21 +16,21 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-TEST(RunFolderTest, TakesAFolderThatIsNotThereOrEmpty) {
+TEST(ChooseRunFolderTest, TakesAFolderThatIsNotThereOrEmpty) {
   const test::TempFolder folder;
   EXPECT_EQ(choose_run_folder(folder.path("a/b"), {}), fs::path(folder.path("a/b")));
   EXPECT_EQ(choose_run_folder(folder.make_folder("empty"), {}), fs::path(folder.path("empty")));
   EXPECT_FALSE(fs::exists(folder.path("a")));
 }
 
-TEST(RunFolderTest, RefusesAFolderThatHoldsSomething) {
+TEST(ChooseRunFolderTest, RefusesAFolderThatHoldsSomething) {
   const test::TempFolder folder;
   folder.write("run/notes", "x");
   EXPECT_THAT([&] { choose_run_folder(folder.path("run"), {}); },
               ThrowsMessage<InvalidArgument>(HasSubstr("'" + folder.path("run") + "' is not empty")));
 }
 
-TEST(RunFolderTest, GoesOnInTheResumedRun) {
+TEST(ChooseRunFolderTest, GoesOnInTheResumedRun) {
   const test::TempFolder folder;
   const fs::path checkpoint = folder.write("run/checkpoints/one.safetensors", "x");
   const fs::path run = folder.path("run");
@@ -41,7 +41,7 @@ TEST(RunFolderTest, GoesOnInTheResumedRun) {
   EXPECT_EQ(choose_run_folder(folder.path("other"), checkpoint), fs::path(folder.path("other")));
 }
 
-TEST(RunFolderTest, RefusesAPlaceBelowAFile) {
+TEST(ChooseRunFolderTest, RefusesAPlaceBelowAFile) {
   const test::TempFolder folder;
   const std::string file = folder.write("file", "x");
   EXPECT_THAT([&] { choose_run_folder(file + "/run", {}); },

@@ -83,7 +83,7 @@ TEST_F(TrainTest, WritesTheRunFolder) {
 }
 
 TEST_F(TrainTest, LearnsWhatCanBeLearned) {
-  const ChildResult result = train({"--epochs", "30", "--json", "--out", "run"});
+  const ChildResult result = train({"--epochs", "30", "--width", "64", "--lr", "0.05", "--json", "--out", "run"});
   ASSERT_EQ(result.code, 0) << result.err;
   const std::vector<json> lines = rows(result.out);
   ASSERT_EQ(lines.size(), 30u);

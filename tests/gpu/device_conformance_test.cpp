@@ -85,7 +85,8 @@ TEST_P(DeviceConformanceTest, RunsOneStreamInOrder) {
   const Stream stream = device_->create_stream("compute");
   const Memory memory(*device_, kBytes, false);
   const Memory host(*device_, kBytes, true);
-  for (int value = 1; value <= 100; ++value) device_->fill(memory.data(), static_cast<std::uint8_t>(value), kBytes, stream);
+  for (int value = 1; value <= 100; ++value)
+    device_->fill(memory.data(), static_cast<std::uint8_t>(value), kBytes, stream);
   device_->copy_to_host(host.data(), memory.data(), kBytes, stream);
   device_->synchronize(stream);
   EXPECT_THAT(host.bytes(kBytes), Each(100));

@@ -69,7 +69,9 @@ struct FeedOptions {
 class Rig {
  public:
   Rig(std::shared_ptr<Device> device, const FeedOptions& options)
-      : device_(std::move(device)), pipeline_(pipeline(options)), layout_(BatchLayout::of(pipeline_.schema(), options.batch)) {
+      : device_(std::move(device)),
+        pipeline_(pipeline(options)),
+        layout_(BatchLayout::of(pipeline_.schema(), options.batch)) {
     PhaseNeed phase;
     phase.name = "train";
     phase.batch = options.batch;
@@ -89,10 +91,15 @@ class Rig {
     return Pipeline(std::make_shared<NumberedSource>(options.samples, options.bad)).batch(options.batch, options.last);
   }
   Loader loader(const FeedOptions& options) {
-    LoaderOptions loader_options;
+    LoaderOptions loader_options = small_samples();
     loader_options.epoch_count = options.epochs;
     loader_options.memory = make_pinned_ring(feed_memory());
     return Loader(test::small_runtime(), pipeline_, loader_options);
+  }
+  static LoaderOptions small_samples() {
+    LoaderOptions options;
+    options.max_sample_bytes = 4096;
+    return options;
   }
 
   FeedMemory& feed_memory() { return memory_.feeds.at("train"); }
@@ -184,8 +191,9 @@ TEST_P(DeviceFeedTest, DeliversEverySampleInOrderAtAnySizeAndDepth) {
     options.depth = 1 + random() % 4;
     options.pinned_depth = 2 + random() % 3;
     options.epochs = 1 + random() % 3;
-    SCOPED_TRACE(testing::Message() << options.samples << " samples, batch " << options.batch << ", depth " << options.depth
-                                    << ", pinned depth " << options.pinned_depth << ", epochs " << *options.epochs);
+    SCOPED_TRACE(testing::Message() << options.samples << " samples, batch " << options.batch << ", depth "
+                                    << options.depth << ", pinned depth " << options.pinned_depth << ", epochs "
+                                    << *options.epochs);
     Rig rig(make_device(GetParam()), options);
     for (std::uint64_t epoch = 0; epoch < *options.epochs; ++epoch) {
       std::uint64_t index = 0;
@@ -417,7 +425,7 @@ TEST(DeviceFeedStreamsTest, RefusesSlotsThatAreTooSmall) {
   rig.end_feed();
   FeedOptions larger = options;
   larger.batch = 8;
-  Loader loader(test::small_runtime(), Rig::pipeline(larger), {});
+  Loader loader(test::small_runtime(), Rig::pipeline(larger), Rig::small_samples());
   EXPECT_THAT([&] { DeviceFeed(make_device(Schedule::kHost), rig.feed_memory(), std::move(loader)); },
               ThrowsMessage<InvalidArgument>("device feed: a batch takes 448 bytes, a slot has 256"));
 }
@@ -427,7 +435,8 @@ TEST(DeviceFeedStreamsTest, RefusesALoaderThatWritesElsewhere) {
   Rig rig(make_device(Schedule::kHost), options);
   rig.end_feed();
   const std::shared_ptr<Device> device = make_device(Schedule::kHost);
-  DeviceFeed feed(device, rig.feed_memory(), Loader(test::small_runtime(), Rig::pipeline(options), {}));
+  DeviceFeed feed(device, rig.feed_memory(),
+                  Loader(test::small_runtime(), Rig::pipeline(options), Rig::small_samples()));
   EXPECT_THAT([&] { feed.next(); }, ThrowsMessage<std::logic_error>(HasSubstr("page-locked memory")));
 }
 

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -19,9 +20,10 @@ inline const Runtime& small_runtime() {
 
 struct DeviceUnderTest {
   std::string name;
-  /// A device with about `total_bytes` of memory (a real one has what it has); null, with `why_not` set, when the machine
-  /// has none.
+  /// A device with about `total_bytes` of memory (a real one has what it has); null, with `why_not` set, when the
+  /// machine has none.
   std::function<std::shared_ptr<gpu::Device>(std::uint64_t total_bytes, std::string& why_not)> make;
+  friend std::ostream& operator<<(std::ostream& out, const DeviceUnderTest& tested) { return out << tested.name; }
 };
 
 std::vector<DeviceUnderTest> devices_under_test();

@@ -30,9 +30,8 @@ TEST(MemoryAccountsTest, ChargesAccountParentsAndPhase) {
     const Charge slots = ring.charge(5, "slots");
     const Charge weights = model.charge(7, "weights");
     EXPECT_EQ(slots.bytes(), 5);
-    EXPECT_THAT(accounts.figures(),
-                ElementsAre(Row("train", 5, 5), Row("device", 12, 12), Row("device/model", 7, 7),
-                            Row("device/train", 5, 5), Row("device/train/ring", 5, 5)));
+    EXPECT_THAT(accounts.figures(), ElementsAre(Row("train", 5, 5), Row("device", 12, 12), Row("device/model", 7, 7),
+                                                Row("device/train", 5, 5), Row("device/train/ring", 5, 5)));
   }
   EXPECT_THAT(accounts.figures(), ElementsAre(Row("train", 0, 5), Row("device", 0, 12), Row("device/model", 0, 7),
                                               Row("device/train", 0, 5), Row("device/train/ring", 0, 5)));
@@ -83,9 +82,9 @@ TEST(MemoryAccountsTest, RefusalNamesTheWallAndWhoAsked) {
                   "device: 9 B for \"slots\" of device/val/ring do not fit: 0 B of 8 B are in use"));
   accounts.set_cap("device", kNoCap);
   accounts.set_cap("val", 4);
-  EXPECT_THAT([&] { static_cast<void>(ring.charge(5, "slots")); },
-              ThrowsMessage<DeviceMemoryLimit>(
-                  "val: 5 B for \"slots\" of device/val/ring do not fit: 0 B of 4 B are in use"));
+  EXPECT_THAT(
+      [&] { static_cast<void>(ring.charge(5, "slots")); },
+      ThrowsMessage<DeviceMemoryLimit>("val: 5 B for \"slots\" of device/val/ring do not fit: 0 B of 4 B are in use"));
   EXPECT_THAT([&] { static_cast<void>(accounts.phase("val").lease(5, "step")); },
               ThrowsMessage<DeviceMemoryLimit>("val: 5 B for \"step\" do not fit: 0 B of 4 B are in use"));
 }
@@ -145,7 +144,8 @@ TEST(MemoryAccountsTest, ChargesOutliveTheLedgersHandle) {
 TEST(MemoryAccountsTest, RefusesBadNamesAndCaps) {
   MemoryAccounts accounts;
   for (const char* path : {"", "/", "device/", "/device", "device//ring"}) {
-    EXPECT_THAT([&] { accounts.account(path); }, ThrowsMessage<InvalidArgument>(HasSubstr("a part of the path is empty")))
+    EXPECT_THAT([&] { accounts.account(path); },
+                ThrowsMessage<InvalidArgument>(HasSubstr("a part of the path is empty")))
         << path;
   }
   EXPECT_THROW(accounts.phase(""), InvalidArgument);
@@ -176,8 +176,8 @@ TEST(MemoryAccountsTest, IsNeverAboveACapUnderManyThreads) {
   constexpr std::uint64_t kDeviceCap = 1000;
   constexpr std::uint64_t kPhaseCap = 700;
   MemoryAccounts accounts;
-  const MemoryAccount leaves[] = {accounts.account("device/train/ring", "train"), accounts.account("device/val/ring", "val"),
-                                  accounts.account("device/model")};
+  const MemoryAccount leaves[] = {accounts.account("device/train/ring", "train"),
+                                  accounts.account("device/val/ring", "val"), accounts.account("device/model")};
   accounts.set_cap("device", kDeviceCap);
   accounts.set_cap("train", kPhaseCap);
   accounts.set_cap("device/val/ring", 300);
@@ -260,7 +260,8 @@ TEST(MemoryAccountsTest, HopelessChargesDoNotRefuseOthers) {
 // Several threads take all there is, again and again: one of them always has it, and no sum passes the cap.
 TEST(MemoryAccountsTest, CompetitorsForTheLastByteAlwaysGetOn) {
   MemoryAccounts accounts;
-  const MemoryAccount leaves[] = {accounts.account("device/train/ring", "train"), accounts.account("device/val/ring", "val")};
+  const MemoryAccount leaves[] = {accounts.account("device/train/ring", "train"),
+                                  accounts.account("device/val/ring", "val")};
   accounts.set_cap("device", 10);
   std::atomic<int> inside{0};
   std::atomic<int> charged{0};

@@ -44,16 +44,16 @@ TEST(MemoryPlanTest, HasARowForEachAccountInWholeGranules) {
   EXPECT_THAT(plan.refusal, IsEmpty());
   EXPECT_THAT(plan.suggestions, IsEmpty());
   EXPECT_EQ(plan.step_arena_bytes, 256 * kMiB);
-  EXPECT_THAT(plan.accounts,
-              ElementsAre(FieldsAre("train", (64 + 256) * kMiB, kNoCap), FieldsAre("val", (128 + 128) * kMiB, kNoCap),
-                          FieldsAre("device", (6 + 256 + 64 + 128) * kMiB, kNoCap), FieldsAre("device/model", 6 * kMiB, kNoCap),
-                          FieldsAre("device/step", 256 * kMiB, kNoCap), FieldsAre("device/train", 64 * kMiB, kNoCap),
-                          FieldsAre("device/train/ring", 64 * kMiB, kNoCap), FieldsAre("device/val", 128 * kMiB, kNoCap),
-                          FieldsAre("device/val/ring", 128 * kMiB, kNoCap),
-                          FieldsAre("host/pinned", 3 * (32 + 64) * kMiB + 8192, kNoCap),
-                          FieldsAre("host/pinned/staging", 8192, kNoCap),
-                          FieldsAre("host/pinned/train", 96 * kMiB, kNoCap),
-                          FieldsAre("host/pinned/val", 192 * kMiB, kNoCap)));
+  EXPECT_THAT(
+      plan.accounts,
+      ElementsAre(FieldsAre("train", (64 + 256) * kMiB, kNoCap), FieldsAre("val", (128 + 128) * kMiB, kNoCap),
+                  FieldsAre("device", (6 + 256 + 64 + 128) * kMiB, kNoCap), FieldsAre("device/model", 6 * kMiB, kNoCap),
+                  FieldsAre("device/step", 256 * kMiB, kNoCap), FieldsAre("device/train", 64 * kMiB, kNoCap),
+                  FieldsAre("device/train/ring", 64 * kMiB, kNoCap), FieldsAre("device/val", 128 * kMiB, kNoCap),
+                  FieldsAre("device/val/ring", 128 * kMiB, kNoCap),
+                  FieldsAre("host/pinned", 3 * (32 + 64) * kMiB + 8192, kNoCap),
+                  FieldsAre("host/pinned/staging", 8192, kNoCap), FieldsAre("host/pinned/train", 96 * kMiB, kNoCap),
+                  FieldsAre("host/pinned/val", 192 * kMiB, kNoCap)));
 }
 
 TEST(MemoryPlanTest, EveryStateHoldsFixedMemoryBothRingsAndTheArena) {
@@ -68,7 +68,8 @@ TEST(MemoryPlanTest, EveryStateHoldsFixedMemoryBothRingsAndTheArena) {
 TEST(MemoryPlanTest, PlansOnePhaseAndThree) {
   JobNeed job;
   job.phases = {phase("infer", 1, linear(1, 1))};
-  EXPECT_THAT(plan_memory(job).states, ElementsAre(FieldsAre("infer", 2 * kG, 3 * 4096), FieldsAre("checkpoint", 2 * kG, 3 * 4096)));
+  EXPECT_THAT(plan_memory(job).states,
+              ElementsAre(FieldsAre("infer", 2 * kG, 3 * 4096), FieldsAre("checkpoint", 2 * kG, 3 * 4096)));
   job.phases = {phase("a", 1, linear(1, 1)), phase("b", 1, linear(1, 1)), phase("c", 1, linear(1, 1))};
   std::vector<std::string> names;
   for (const PlannedState& state : plan_memory(job).states) names.push_back(state.name);
@@ -122,9 +123,10 @@ TEST(MemoryPlanTest, RefusalShowsTheArithmeticAndWhatFits) {
             "val batch 256 needs 256.00 MiB of the val cap 200.00 MiB; what fits: val batch 200; val depth 1; val cap "
             ">= 256.00 MiB");
   job.phases[1].cap_bytes = 150 * kMiB;
-  EXPECT_EQ(plan_memory(job).refusal,
-            "val batch 256 needs 256.00 MiB of the val cap 150.00 MiB; what fits: val batch 148; val depth 1 with batch "
-            "200; val cap >= 256.00 MiB");
+  EXPECT_EQ(
+      plan_memory(job).refusal,
+      "val batch 256 needs 256.00 MiB of the val cap 150.00 MiB; what fits: val batch 148; val depth 1 with batch "
+      "200; val cap >= 256.00 MiB");
 }
 
 TEST(MemoryPlanTest, RefusalOfTheDeviceNamesAllPhases) {
@@ -135,7 +137,8 @@ TEST(MemoryPlanTest, RefusalOfTheDeviceNamesAllPhases) {
   EXPECT_THAT(plan_memory(job).refusal, HasSubstr("device cap >= 454.00 MiB"));
   job.device_available_bytes = 200 * kMiB;
   const MemoryPlan plan = plan_memory(job);
-  EXPECT_THAT(plan.refusal, HasSubstr("train batch 128 and val batch 256 need 454.00 MiB, the device has 200.00 MiB; "));
+  EXPECT_THAT(plan.refusal,
+              HasSubstr("train batch 128 and val batch 256 need 454.00 MiB, the device has 200.00 MiB; "));
   EXPECT_THAT(plan.refusal, testing::Not(HasSubstr("device cap >=")));  // no cap makes the device larger
 }
 
@@ -143,8 +146,9 @@ TEST(MemoryPlanTest, RefusalNeverShowsEqualNumbers) {
   JobNeed job;
   job.phases = {phase("train", 1, linear(1024 * kMiB, 0))};
   job.phases[0].cap_bytes = 1024 * kMiB - 1;
-  EXPECT_THAT(plan_memory(job).refusal, HasSubstr("train batch 1 needs 1.00 GiB of the train cap 1023.99 MiB; what fits: "
-                                                  "train cap >= 1.00 GiB"));
+  EXPECT_THAT(plan_memory(job).refusal,
+              HasSubstr("train batch 1 needs 1.00 GiB of the train cap 1023.99 MiB; what fits: "
+                        "train cap >= 1.00 GiB"));
 }
 
 TEST(MemoryPlanTest, SaysWhenNothingFits) {
@@ -157,9 +161,8 @@ TEST(MemoryPlanTest, SaysWhenNothingFits) {
 
 TEST(MemoryPlanTest, HugeNeedsDoNotWrapAround) {
   JobNeed job;
-  job.phases = {phase("train", 4, [](std::size_t batch) {
-    return batch > 1 ? PhaseBytes{kNoCap - 5, kNoCap - 5} : PhaseBytes{1, 1};
-  })};
+  job.phases = {phase(
+      "train", 4, [](std::size_t batch) { return batch > 1 ? PhaseBytes{kNoCap - 5, kNoCap - 5} : PhaseBytes{1, 1}; })};
   job.device_cap_bytes = 4 * kG;
   const MemoryPlan plan = plan_memory(job);
   EXPECT_FALSE(plan.fits);
@@ -270,8 +273,8 @@ void expect_true(const JobNeed& job, const Suggestion& suggestion) {
       EXPECT_FALSE(plan_memory(less).fits) << change.knob << " " << change.value << " less one byte";
       continue;
     }
-    const bool is_depth_with_batch = change.knob == suggestion.knob && !suggestion.with.empty() &&
-                                     change.knob.ends_with(" depth");
+    const bool is_depth_with_batch =
+        change.knob == suggestion.knob && !suggestion.with.empty() && change.knob.ends_with(" depth");
     for (std::uint64_t more = change.value + 1; more <= most_asked(job, change.knob); ++more) {
       JobNeed larger = changed;
       turn(larger, change.knob, more);
@@ -294,7 +297,10 @@ std::vector<SuggestionCase> suggestion_cases() {
     change(made.job);
     cases.push_back(std::move(made));
   };
-  add("train cap", {"train batch", "train cap"}, [](JobNeed& job) { job.phases[0].cap_bytes = 280 * kMiB; job.phases[0].depth = 1; });
+  add("train cap", {"train batch", "train cap"}, [](JobNeed& job) {
+    job.phases[0].cap_bytes = 280 * kMiB;
+    job.phases[0].depth = 1;
+  });
   add("train cap, depth with batch", {"train batch", "train depth", "train cap"},
       [](JobNeed& job) { job.phases[0].cap_bytes = 280 * kMiB; });
   add("val cap, depth 3", {"val batch", "val depth", "val cap"}, [](JobNeed& job) {
@@ -307,9 +313,7 @@ std::vector<SuggestionCase> suggestion_cases() {
     job.device_available_bytes = 390 * kMiB;
     job.phases[0].depth = 1;
   });
-  add("device cap, joint", {"train batch", "device cap"}, [](JobNeed& job) {
-    job.device_cap_bytes = 100 * kMiB;
-  });
+  add("device cap, joint", {"train batch", "device cap"}, [](JobNeed& job) { job.device_cap_bytes = 100 * kMiB; });
   add("pinned cap", {"train batch", "train pinned depth", "val batch", "val pinned depth", "pinned cap"},
       [](JobNeed& job) { job.pinned_cap_bytes = 280 * kMiB; });
   add("both phase caps", {"train batch", "train cap"}, [](JobNeed& job) {

@@ -76,7 +76,8 @@ TEST_F(PinnedRingTest, SaysWhenABufferHasComeBack) {
   EXPECT_EQ(calls, 1);
   leases.pop_back();
   EXPECT_EQ(calls, 2);
-  EXPECT_THAT(taken_in_callback, testing::Each(testing::ResultOf([](const auto& lease) { return lease.has_value(); }, true)));
+  EXPECT_THAT(taken_in_callback,
+              testing::Each(testing::ResultOf([](const auto& lease) { return lease.has_value(); }, true)));
   ring_->on_free({});
   leases.pop_back();
   EXPECT_EQ(calls, 2);

@@ -153,7 +153,9 @@ TEST_F(PreflightTest, TheDevicesMemoryIsACapToo) {
   const JobNeed job = small_job();
   const std::uint64_t peak = plan_memory(job).states[0].peak_bytes;
   device_ = make_host_device(test::small_runtime(), peak);
-  { JobMemory memory = take_memory(device_, accounts_, job); }
+  {
+    JobMemory memory = take_memory(device_, accounts_, job);
+  }
   device_ = make_host_device(test::small_runtime(), peak - 1);
   try {
     take_memory(device_, accounts_, job);
@@ -190,11 +192,12 @@ TEST_F(PreflightTest, ADryRunThatTakesMemoryIsFoundOut) {
   Slab secret;
   job.phases[1].dry_run = [&] { secret = Slab(device_, accounts_.account("device/workspace"), 1, "workspace"); };
   JobMemory memory = take_memory(device_, accounts_, job);
-  EXPECT_THAT([&] { prove_plan(*device_, accounts_, job, memory); },
-              ThrowsMessage<DeviceError>(AllOf(
-                  HasSubstr("preflight: the memory plan is not true: device: planned 18874368 bytes, measured 20971520"),
-                  HasSubstr("the dry run asked the device for memory 1 time"), HasSubstr("device/workspace"),
-                  HasSubstr("val->train"))));
+  EXPECT_THAT(
+      [&] { prove_plan(*device_, accounts_, job, memory); },
+      ThrowsMessage<DeviceError>(
+          AllOf(HasSubstr("preflight: the memory plan is not true: device: planned 18874368 bytes, measured 20971520"),
+                HasSubstr("the dry run asked the device for memory 1 time"), HasSubstr("device/workspace"),
+                HasSubstr("val->train"))));
 }
 
 TEST_F(PreflightTest, ALeaseInTheWayIsFoundOut) {
@@ -209,7 +212,8 @@ TEST_F(PreflightTest, WhatADryRunThrowsComesOutAndNothingStaysLeased) {
   JobNeed job = small_job();
   job.phases[0].dry_run = [] { throw std::runtime_error("kernel missing"); };
   JobMemory memory = take_memory(device_, accounts_, job);
-  EXPECT_THAT([&] { prove_plan(*device_, accounts_, job, memory); }, ThrowsMessage<std::runtime_error>("kernel missing"));
+  EXPECT_THAT([&] { prove_plan(*device_, accounts_, job, memory); },
+              ThrowsMessage<std::runtime_error>("kernel missing"));
   EXPECT_EQ(accounts_.phase("train").figures().current_bytes, 2 * kMiB);
 }
 

@@ -1,6 +1,6 @@
-// A device that runs nothing before it must, on the calling thread: what a host wait forces, and only that, or what streams
-// that were named favourites can run by themselves. A missing wait between streams or towards the host, which a fast device
-// hides, then changes bytes every time.
+// A device that runs nothing before it must, on the calling thread: what a host wait forces, and only that, or what
+// streams that were named favourites can run by themselves. A missing wait between streams or towards the host, which a
+// fast device hides, then changes bytes every time.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,8 @@ namespace penstock::test {
 /// For one thread. Memory comes from a host device, with its limit, and is filled with 0xff.
 class LazyDevice final : public gpu::Device {
  public:
-  LazyDevice(const Runtime& runtime, std::uint64_t total_bytes) : memory_(gpu::make_host_device(runtime, total_bytes)) {}
+  LazyDevice(const Runtime& runtime, std::uint64_t total_bytes)
+      : memory_(gpu::make_host_device(runtime, total_bytes)) {}
   ~LazyDevice() override {
     for (std::size_t i = 0; i < streams_.size(); ++i) run_all(i);
   }
@@ -75,14 +76,20 @@ class LazyDevice final : public gpu::Device {
   }
   void copy_to_device(void* destination, const void* source, std::size_t bytes, gpu::Stream stream) override {
     require_pinned(source, bytes);
-    enqueue_body(stream, "copy_to_device", [=] { std::memcpy(destination, source, bytes); });
+    enqueue_body(stream, "copy_to_device", [=] {
+      if (bytes != 0) std::memcpy(destination, source, bytes);
+    });
   }
   void copy_to_host(void* destination, const void* source, std::size_t bytes, gpu::Stream stream) override {
     require_pinned(destination, bytes);
-    enqueue_body(stream, "copy_to_host", [=] { std::memcpy(destination, source, bytes); });
+    enqueue_body(stream, "copy_to_host", [=] {
+      if (bytes != 0) std::memcpy(destination, source, bytes);
+    });
   }
   void fill(void* destination, std::uint8_t value, std::size_t bytes, gpu::Stream stream) override {
-    enqueue_body(stream, "fill", [=] { std::memset(destination, value, bytes); });
+    enqueue_body(stream, "fill", [=] {
+      if (bytes != 0) std::memset(destination, value, bytes);
+    });
   }
 
   void* allocate(std::uint64_t bytes) override {
@@ -168,9 +175,11 @@ class LazyDevice final : public gpu::Device {
       }
     }
   }
+  // One operation of the stream, or what its front waits for (favourites may then have run the front already).
   void step(std::size_t stream) {
-    if (!can_run(stream)) force(*streams_[stream].queue.front().wait);
-    run_front(stream);
+    if (can_run(stream)) return run_front(stream);
+    const std::shared_ptr<Generation> awaited = streams_[stream].queue.front().wait;
+    force(*awaited);
   }
   void force(const Generation& generation) {
     while (!generation.done) step(generation.stream);

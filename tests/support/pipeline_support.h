@@ -60,7 +60,8 @@ class BytesSource final : public Source {
       refusals.fetch_add(1);
       return;
     }
-    for (std::int64_t j = 0; j < sizes_[index]; ++j) data[j] = static_cast<std::byte>(index + static_cast<std::uint64_t>(j));
+    for (std::int64_t j = 0; j < sizes_[index]; ++j)
+      data[j] = static_cast<std::byte>(index + static_cast<std::uint64_t>(j));
     if (finish) {
       finish(sink);
     } else {

@@ -133,8 +133,9 @@ TEST_F(CheckpointTest, FindsEveryCut) {
   const std::string whole = read_text(path());
   for (std::size_t kept = 0; kept < whole.size(); kept += kept < 64 ? 1 : 997) {
     folder.write("cut.safetensors", whole.substr(0, kept));
-    EXPECT_THAT([&] { read_checkpoint(path("cut.safetensors"), graph, layout); },
-                ThrowsMessage<CheckpointCorrupt>(AllOf(StartsWith("checkpoint_corrupt: \""), HasSubstr("cut.safetensors"))))
+    EXPECT_THAT(
+        [&] { read_checkpoint(path("cut.safetensors"), graph, layout); },
+        ThrowsMessage<CheckpointCorrupt>(AllOf(StartsWith("checkpoint_corrupt: \""), HasSubstr("cut.safetensors"))))
         << kept;
   }
   folder.write("cut.safetensors", whole + "x");
@@ -174,8 +175,9 @@ TEST_F(CheckpointTest, FailedWriteLeavesTheOldOne) {
   const rlimit small{4096, old.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
   state.epoch = 3;
-  EXPECT_THAT([&] { write_checkpoint(path(), graph, layout, state, model.data()); },
-              ThrowsMessage<Error>(AllOf(HasSubstr("cannot write"), HasSubstr("a.safetensors"), HasSubstr("too large"))));
+  EXPECT_THAT(
+      [&] { write_checkpoint(path(), graph, layout, state, model.data()); },
+      ThrowsMessage<Error>(AllOf(HasSubstr("cannot write"), HasSubstr("a.safetensors"), HasSubstr("too large"))));
   ::setrlimit(RLIMIT_FSIZE, &old);
   std::signal(SIGXFSZ, old_handler);
   EXPECT_EQ(read_text(path()), before);
@@ -202,8 +204,8 @@ TEST(RunFolderTest, KeepsTheTwoNewestAndTheBest) {
   }
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(checkpoints)) names.push_back(entry.path().filename());
-  EXPECT_THAT(names, ::testing::UnorderedElementsAre("last", "best", "epoch-000002.safetensors", "epoch-000004.safetensors",
-                                                     "epoch-000005.safetensors"));
+  EXPECT_THAT(names, ::testing::UnorderedElementsAre("last", "best", "epoch-000002.safetensors",
+                                                     "epoch-000004.safetensors", "epoch-000005.safetensors"));
   EXPECT_EQ(read_text(temp.path("run/classes.txt")), "a\nb\n");
   EXPECT_EQ(checkpoint_before(checkpoints / "epoch-000005.safetensors"), checkpoints / "epoch-000004.safetensors");
   EXPECT_EQ(checkpoint_before(checkpoints / "epoch-000002.safetensors"), "");
@@ -222,8 +224,10 @@ TEST(RunFolderTest, RefusesAFolderThatHoldsARun) {
   EXPECT_THAT([&] { RunFolder(temp.path("run"), {}); },
               ThrowsMessage<InvalidArgument>(AllOf(HasSubstr(temp.path("run")), HasSubstr("holds a run already"))));
   EXPECT_NO_THROW(RunFolder(temp.path("run"), temp.path("run/checkpoints/epoch-000001.safetensors")));
-  EXPECT_THAT([&] { find_checkpoint(temp.path("run")); }, ThrowsMessage<InvalidArgument>(HasSubstr("holds no checkpoint")));
-  EXPECT_THAT([&] { find_checkpoint(temp.path("gone")); }, ThrowsMessage<InvalidArgument>(HasSubstr("there is no checkpoint")));
+  EXPECT_THAT([&] { find_checkpoint(temp.path("run")); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("holds no checkpoint")));
+  EXPECT_THAT([&] { find_checkpoint(temp.path("gone")); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("there is no checkpoint")));
 }
 
 }  // namespace

@@ -37,10 +37,9 @@ inline Pipeline separable_set(std::int64_t count, std::uint64_t seed) {
           static_cast<std::uint8_t>(patterns[static_cast<std::size_t>(label * kPixels + p)] + draw.below(100));
     }
   }
-  return memory_columns(
-      Schema({{"image", DataType::kU8, Shape{kSide, kSide, 1}}, {"label", DataType::kI64, Shape{}}}),
-      {Tensor::copy_of<std::uint8_t>(images, Shape{count, kSide, kSide, 1}),
-       Tensor::copy_of<std::int64_t>(labels, Shape{count})});
+  return memory_columns(Schema({{"image", DataType::kU8, Shape{kSide, kSide, 1}}, {"label", DataType::kI64, Shape{}}}),
+                        {Tensor::copy_of<std::uint8_t>(images, Shape{count, kSide, kSide, 1}),
+                         Tensor::copy_of<std::int64_t>(labels, Shape{count})});
 }
 
 inline trainer::Recipe small_recipe() {
@@ -90,10 +89,9 @@ inline Job make_job(const trainer::TrainerOptions& options, const Pipeline& trai
                     const RunSettings& settings = {}) {
   Runtime runtime(RuntimeOptions{.threads = settings.threads, .budget_bytes = std::uint64_t{256} << 20});
   std::shared_ptr<gpu::Device> device = gpu::make_host_device(runtime, std::uint64_t{1} << 30);
-  trainer::TrainerData data{
-      trainer::apply_recipe(options.recipe, train, trainer::Phase::kTrain, settings.train_cache),
-      trainer::apply_recipe(options.recipe, val, trainer::Phase::kVal, settings.val_cache), class_names(), "train set",
-      "val set"};
+  trainer::TrainerData data{trainer::apply_recipe(options.recipe, train, trainer::Phase::kTrain, settings.train_cache),
+                            trainer::apply_recipe(options.recipe, val, trainer::Phase::kVal, settings.val_cache),
+                            class_names(), "train set", "val set"};
   return {runtime, device, trainer::Trainer(device, runtime, std::move(data), options)};
 }
 

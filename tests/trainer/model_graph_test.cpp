@@ -27,8 +27,9 @@ TEST(ModelGraphTest, NamesParametersAsPyTorchDoes) {
   const ModelGraph graph = resnet9(options(8));
   std::vector<std::string> names;
   for (const Parameter& parameter : graph.parameters()) names.push_back(parameter.name);
-  EXPECT_THAT(names, ::testing::IsSupersetOf({"prep.0.weight", "prep.1.weight", "prep.1.bias", "prep.1.running_mean",
-                                              "prep.1.running_var", "residual1.3.weight", "linear.weight", "linear.bias"}));
+  EXPECT_THAT(names,
+              ::testing::IsSupersetOf({"prep.0.weight", "prep.1.weight", "prep.1.bias", "prep.1.running_mean",
+                                       "prep.1.running_var", "residual1.3.weight", "linear.weight", "linear.bias"}));
 }
 
 TEST(ModelGraphTest, DecaysFiltersAndMatricesOnly) {
@@ -41,8 +42,9 @@ TEST(ModelGraphTest, DecaysFiltersAndMatricesOnly) {
 TEST(ModelGraphTest, RefusesBatchNormWithoutVariance) {
   ModelGraph graph(Shape{1, 1, 1});
   graph.softmax_cross_entropy("loss", graph.global_max_pool("pool", graph.batch_norm("norm", ModelGraph::input())), 0);
-  EXPECT_THAT([&] { graph.check_training_batch(1); },
-              ThrowsMessage<InvalidArgument>(HasSubstr("norm: batch norm over maps of one value and a training batch of 1")));
+  EXPECT_THAT(
+      [&] { graph.check_training_batch(1); },
+      ThrowsMessage<InvalidArgument>(HasSubstr("norm: batch norm over maps of one value and a training batch of 1")));
   EXPECT_NO_THROW(graph.check_training_batch(2));
   EXPECT_NO_THROW(resnet9(options(8)).check_training_batch(1)) << "its smallest maps are 4x4";
 }
@@ -64,7 +66,8 @@ TEST(ModelGraphTest, RefusesShapesThatDoNotFit) {
 TEST(ModelGraphTest, RefusesUnknownModelsAndWidths) {
   EXPECT_THAT([] { make_model("resnet8", options(8)); },
               ThrowsMessage<InvalidArgument>(HasSubstr("unknown model \"resnet8\": there are mlp, resnet9")));
-  EXPECT_THAT([] { make_model("mlp", options(-1)); }, ThrowsMessage<InvalidArgument>(HasSubstr("width must be at least 1")));
+  EXPECT_THAT([] { make_model("mlp", options(-1)); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("width must be at least 1")));
 }
 
 }  // namespace

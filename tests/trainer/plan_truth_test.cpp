@@ -35,8 +35,8 @@ ModelGraph small(const std::string& model) {
   return make_model(model, {.width = 4, .input = Shape{8, 8, 1}, .class_count = 10, .label_smoothing = 0.1F});
 }
 
-// Every kind of operation, and the shapes in which gradients are shared: a value with two readers, a doubled value, a relu
-// before the loss.
+// Every kind of operation, and the shapes in which gradients are shared: a value with two readers, a doubled value, a
+// relu before the loss.
 ModelGraph every_kind() {
   ModelGraph graph(Shape{8, 8, 3});
   ValueId x = graph.conv("conv", ModelGraph::input(), 4, 3, 2, 1);
@@ -114,7 +114,7 @@ TEST(PlanTruthTest, AnyLifeShortenedByOneOperationIsFound) {
         EXPECT_FALSE(model.slab() == truth) << one.name << (training ? " train " : " val ") << program.buffers[id].name;
         ++tried;
       }
-      EXPECT_GT(tried, training ? 8U : 4U);
+      EXPECT_GT(tried, training ? 6U : 4U);
       model.restart(1);
     }
   }

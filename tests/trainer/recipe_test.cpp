@@ -17,14 +17,19 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-Pipeline samples(const Shape& image, DataType type = DataType::kU8) {
-  return memory_columns(Schema({{"image", type, image}, {"label", DataType::kI64, Shape{}}}),
-                        {Tensor::copy_of_bytes(type, [&] {
-                           std::vector<std::int64_t> dims{0};
-                           for (const std::int64_t dim : image.dims()) dims.push_back(dim);
-                           return Shape(std::span<const std::int64_t>(dims));
-                         }(), {}),
-                         Tensor::copy_of_bytes(DataType::kI64, Shape{0}, {})});
+// Two samples whose pictures differ in size where `image` does not say it.
+Pipeline samples(const Shape& image) {
+  std::vector<Sample> list;
+  for (const std::int64_t unknown : {3, 4}) {
+    std::vector<std::int64_t> dims;
+    for (const std::int64_t dim : image.dims()) dims.push_back(dim == Shape::kUnknown ? unknown : dim);
+    const Shape shape{std::span<const std::int64_t>(dims)};
+    const std::vector<std::uint8_t> bytes(static_cast<std::size_t>(shape.element_count()));
+    list.emplace_back(
+        std::vector<std::string>{"image", "label"},
+        std::vector<Tensor>{Tensor::copy_of<std::uint8_t>(bytes, shape), Tensor::scalar<std::int64_t>(0)});
+  }
+  return memory(std::move(list));
 }
 
 std::vector<std::string> map_names(const Pipeline& pipeline) {

@@ -1,9 +1,11 @@
+// Numbers are read whole or not at all: what is left over after a number is a mistake.
+#include <penstock/trainer/command/argument.h>
+
 #include <charconv>
 #include <cmath>
 
 #include <penstock/gpu/memory_plan.h>
 #include <penstock/pipeline/error.h>
-#include <penstock/trainer/command/argument.h>
 
 namespace penstock::trainer::command {
 namespace {

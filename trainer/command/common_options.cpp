@@ -1,8 +1,10 @@
+// Numbers stay text until they are asked for, so that a wrong one is told in our words.
+#include <penstock/trainer/command/common_options.h>
+
 #include <CLI/CLI.hpp>
 
 #include <penstock/pipeline/error.h>
 #include <penstock/trainer/command/argument.h>
-#include <penstock/trainer/command/common_options.h>
 
 namespace penstock::trainer::command {
 

@@ -1,8 +1,10 @@
+// Everything that can be refused is refused here, in the order in which it gets dearer: options, data, device, plan.
+#include <penstock/trainer/command/job.h>
+
 #include <sstream>
 
 #include <penstock/cache/memory_store.h>
 #include <penstock/pipeline/loader.h>
-#include <penstock/trainer/command/job.h>
 #include <penstock/trainer/command/run_folder.h>
 #include <penstock/trainer/command/source_argument.h>
 

@@ -1,8 +1,10 @@
+// The one list of options of `train` and `plan`.
+#include <penstock/trainer/command/job_options.h>
+
 #include <CLI/CLI.hpp>
 
 #include <penstock/pipeline/error.h>
 #include <penstock/trainer/command/argument.h>
-#include <penstock/trainer/command/job_options.h>
 
 namespace penstock::trainer::command {
 namespace {

@@ -15,7 +15,7 @@ int run(int argument_count, char** arguments, SignalStop& signals) {
   CLI::App app("Trains image classifiers inside planned memory.", "penstock");
   app.set_version_flag("--version", "penstock " PENSTOCK_VERSION);
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
   JobOptions train_options;
   JobOptions plan_options;
   CLI::App* train = app.add_subcommand("train", "Trains a model; prints the memory plan first, then a row an epoch");
@@ -28,6 +28,10 @@ int run(int argument_count, char** arguments, SignalStop& signals) {
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
     std::cerr << "penstock: " << error.what() << " (penstock --help, penstock train --help)" << std::endl;
+    return kUsage;
+  }
+  if (!train->parsed() && !plan->parsed()) {
+    std::cerr << "penstock: a command is expected, train or plan (penstock --help)" << std::endl;
     return kUsage;
   }
   return train->parsed() ? run_train(train_options, signals) : run_plan(plan_options);

@@ -1,8 +1,10 @@
+// With --json, standard output has the object and nothing else.
+#include <penstock/trainer/command/plan_command.h>
+
 #include <iostream>
 
 #include <penstock/trainer/command/exit_code.h>
 #include <penstock/trainer/command/job.h>
-#include <penstock/trainer/command/plan_command.h>
 
 namespace penstock::trainer::command {
 

@@ -1,7 +1,8 @@
+// A bar is wiped by as many blanks as it was wide, so no terminal codes are needed.
+#include <penstock/trainer/command/progress.h>
+
 #include <cmath>
 #include <cstdio>
-
-#include <penstock/trainer/command/progress.h>
 
 namespace penstock::trainer::command {
 namespace {

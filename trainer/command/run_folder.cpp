@@ -1,7 +1,9 @@
+// Only looks; the trainer makes the folder when it writes its first file.
+#include <penstock/trainer/command/run_folder.h>
+
 #include <unistd.h>
 
 #include <penstock/pipeline/error.h>
-#include <penstock/trainer/command/run_folder.h>
 
 namespace penstock::trainer::command {
 namespace {

@@ -7,9 +7,9 @@
 
 namespace penstock::trainer::command {
 
-/// Takes SIGINT and SIGTERM for the whole process, on a thread of its own. Made first in `main`, before any other
-/// thread, which inherits its signal mask. A signal ends the process at once with 128 + its number, since nothing has
-/// been written; after `begin`, the first one requests a stop instead, and the second ends the process at once.
+/// Takes SIGINT and SIGTERM for the whole process while it lives; one at a time. A signal ends the process at once with
+/// 128 + its number, since nothing has been written; after `begin`, the first one requests a stop instead, and the
+/// second ends the process at once.
 class SignalStop {
  public:
   SignalStop();
@@ -29,6 +29,7 @@ class SignalStop {
   std::stop_source stop_;
   std::atomic<bool> begun_ = false;
   std::atomic<int> signal_ = 0;
+  int pipe_[2] = {-1, -1};  ///< the handler writes signal numbers into it, the destructor a 0
   std::thread watcher_;
 };
 

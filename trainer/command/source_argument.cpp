@@ -1,3 +1,6 @@
+// The class list of training is the one that counts: validation is opened with it.
+#include <penstock/trainer/command/source_argument.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -5,7 +8,6 @@
 #include <penstock/pipeline/source/idx.h>
 #include <penstock/pipeline/source/idx_file.h>
 #include <penstock/pipeline/source/image_folder.h>
-#include <penstock/trainer/command/source_argument.h>
 
 namespace penstock::trainer::command {
 namespace {

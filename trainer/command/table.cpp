@@ -1,6 +1,7 @@
-#include <cstdio>
-
+// Memory does not fit beside the figures on one line; it goes below them.
 #include <penstock/trainer/command/table.h>
+
+#include <cstdio>
 
 namespace penstock::trainer::command {
 namespace {

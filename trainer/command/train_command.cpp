@@ -1,3 +1,6 @@
+// What is written after the start of the run ends as exit code 1; what is refused before, as 2 or 3.
+#include <penstock/trainer/command/train_command.h>
+
 #include <unistd.h>
 
 #include <csignal>
@@ -9,7 +12,6 @@
 #include <penstock/trainer/command/job.h>
 #include <penstock/trainer/command/progress.h>
 #include <penstock/trainer/command/table.h>
-#include <penstock/trainer/command/train_command.h>
 
 namespace penstock::trainer::command {
 namespace {
@@ -19,7 +21,9 @@ class Display : public TrainObserver {
  public:
   Display(std::ostream& people, Progress::Style style, bool json) : progress_(people, style), json_(json) {}
 
-  void on_plan(const gpu::MemoryPlan& plan) override { progress_.print(std::string("\n").append(plan.table()).append("\n")); }
+  void on_plan(const gpu::MemoryPlan& plan) override {
+    progress_.print(std::string("\n").append(plan.table()).append("\n"));
+  }
   void on_step(const StepProgress& progress) override { progress_.show(progress, std::chrono::steady_clock::now()); }
   void on_epoch(const EpochRow& row) override {
     if (json_) std::cout << row_to_json(row) << std::endl;

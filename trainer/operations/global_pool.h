@@ -14,7 +14,7 @@ struct GlobalMaxPoolForward {
   std::int64_t c;
 
   PENSTOCK_HD void operator()(std::int64_t image, std::int64_t begin, std::int64_t end) const {
-    for_channel_blocks(*this, image, begin, end);
+    for_channel_blocks<4>(*this, image, begin, end);
   }
   template <int W>
   PENSTOCK_HD void block(std::int64_t image, std::int64_t channel) const {

@@ -35,12 +35,20 @@ PENSTOCK_HD constexpr std::int64_t larger(std::int64_t a, std::int64_t b) { retu
 /// W neighbouring channels as one value: vectors of the compiler on the host, where baseline instructions do four
 /// floats at a time; a float on a device. Each channel is computed by itself in the same order, so W changes no value.
 template <int W>
-struct Channels {
+struct Channels;
 #if !defined(__CUDACC__)
-  using Floats [[gnu::vector_size(W * sizeof(float))]] = float;
-  using Ints [[gnu::vector_size(W * sizeof(std::int32_t))]] = std::int32_t;
-#endif
+// Sizes are spelled out: GCC drops the attribute where its argument depends on a template parameter.
+template <>
+struct Channels<8> {
+  typedef float Floats __attribute__((vector_size(32)));
+  typedef std::int32_t Ints __attribute__((vector_size(32)));
 };
+template <>
+struct Channels<4> {
+  typedef float Floats __attribute__((vector_size(16)));
+  typedef std::int32_t Ints __attribute__((vector_size(16)));
+};
+#endif
 template <>
 struct Channels<1> {
   using Floats = float;
@@ -66,11 +74,14 @@ auto channel_of(const Vector& values, int channel) {
 }
 #endif
 
-/// Calls `f.template block<W>(at, channel)` for blocks of W channels that make up [begin, end).
-template <class F, class At>
-PENSTOCK_HD void for_channel_blocks(const F& f, const At& at, std::int64_t begin, std::int64_t end) {
+/// Calls `f.template block<W>(at, channel)` for blocks of W <= Most channels that make up [begin, end). Eight at a time
+/// is best for sums; choices between values are vector code only at the width of an instruction, four.
+template <int Most = 8, class F, class At>
+PENSTOCK_HD inline void for_channel_blocks(const F& f, const At& at, std::int64_t begin, std::int64_t end) {
 #if !defined(__CUDACC__)
-  for (; begin + 8 <= end; begin += 8) f.template block<8>(at, begin);
+  if constexpr (Most >= 8) {
+    for (; begin + 8 <= end; begin += 8) f.template block<8>(at, begin);
+  }
   for (; begin + 4 <= end; begin += 4) f.template block<4>(at, begin);
 #endif
   for (; begin < end; ++begin) f.template block<1>(at, begin);

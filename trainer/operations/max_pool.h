@@ -28,7 +28,7 @@ struct MaxPoolForward {
     const float* line = x + (image * shape.h + first_y) * shape.w * shape.c;
     for (std::int64_t ox = begin / shape.c; ox * shape.c < end; ++ox) {
       const At at{line + ox * shape.size * shape.c, (row * out_w + ox) * shape.c};
-      for_channel_blocks(*this, at, larger(0, begin - ox * shape.c), smaller(shape.c, end - ox * shape.c));
+      for_channel_blocks<4>(*this, at, larger(0, begin - ox * shape.c), smaller(shape.c, end - ox * shape.c));
     }
   }
   template <int W>
@@ -90,7 +90,7 @@ struct MaxPoolBackward {
       } else {
         const At at{((image * out_h + oy) * out_w + ox) * c, to,
                     static_cast<std::int32_t>(inside_y * shape.size + inside_x)};
-        for_channel_blocks(*this, at, first, last);
+        for_channel_blocks<4>(*this, at, first, last);
       }
       if (++inside_x == shape.size) {
         inside_x = 0;

@@ -12,7 +12,8 @@
 int main() {
   using namespace penstock;
   std::vector<Sample> samples;
-  for (std::int64_t i = 0; i < 10; ++i) samples.emplace_back(std::vector<std::string>{"x"}, std::vector{Tensor::scalar(i)});
+  for (std::int64_t i = 0; i < 10; ++i)
+    samples.emplace_back(std::vector<std::string>{"x"}, std::vector{Tensor::scalar(i)});
   const Runtime runtime({.threads = 2});
   const Pipeline pipeline = memory(std::move(samples))
                                 .map("x", [](std::int64_t x) { return x * x; })

@@ -20,9 +20,10 @@ TEST(BudgetTest, RefusesAShareWithTheSums) {
     BudgetShare::reserve(budget, 301, "3 batches");
     FAIL() << "nothing was thrown";
   } catch (const InvalidArgument& error) {
-    EXPECT_STREQ(error.what(),
-                 "loader: the budget of 1000 bytes is too small: this loader needs 301 bytes (3 batches), other loaders "
-                 "have 700 bytes; give the runtime at least 1001 bytes");
+    EXPECT_STREQ(
+        error.what(),
+        "loader: the budget of 1000 bytes is too small: this loader needs 301 bytes (3 batches), other loaders "
+        "have 700 bytes; give the runtime at least 1001 bytes");
   }
   EXPECT_NE(BudgetShare::reserve(budget, 300, "b"), nullptr);
 }

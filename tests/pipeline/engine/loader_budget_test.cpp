@@ -1,6 +1,6 @@
 // Bytes in flight stay inside the budget, and a budget makes things slow but never stand still.
-#include <cstdint>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -48,12 +48,14 @@ TEST(LoaderBudgetTest, RefusesABudgetThatCannotHoldTheShareWithTheArithmetic) {
     }
     return "nothing was thrown";
   };
-  EXPECT_EQ(message({.max_sample_bytes = 809}),
-            "loader: the budget of 1000 bytes is too small: this loader needs 1001 bytes (2 open batches and one in the "
-            "caller's hands, 3 x 64 = 192, and the largest sample, 809); give the runtime at least 1001 bytes");
+  EXPECT_EQ(
+      message({.max_sample_bytes = 809}),
+      "loader: the budget of 1000 bytes is too small: this loader needs 1001 bytes (2 open batches and one in the "
+      "caller's hands, 3 x 64 = 192, and the largest sample, 809); give the runtime at least 1001 bytes");
   EXPECT_EQ(message({.max_sample_bytes = 808}), "nothing was thrown");
   const Loader first(runtime, numbers(10).batch(4), {.max_sample_bytes = 300});
-  EXPECT_THAT(message({.max_sample_bytes = 400}), testing::HasSubstr("other loaders have 492 bytes; give the runtime at least 1084"));
+  EXPECT_THAT(message({.max_sample_bytes = 400}),
+              testing::HasSubstr("other loaders have 492 bytes; give the runtime at least 1084"));
 }
 
 TEST(LoaderBudgetTest, RefusesOptionsOfTheRuntimeThatCannotWork) {
@@ -69,7 +71,8 @@ TEST(LoaderBudgetTest, TheTightestBudgetStillDeliversEverything) {
   for (const std::size_t threads : {1, 2, 8}) {
     for (const std::size_t block_size : {0, 1, 10}) {
       const Runtime runtime({.threads = threads, .budget_bytes = 3 * 128 + 1000});
-      Loader loader(runtime, sums(source).batch(10), {.epoch_count = 2, .max_sample_bytes = 1000, .block_size = block_size});
+      Loader loader(runtime, sums(source).batch(10),
+                    {.epoch_count = 2, .max_sample_bytes = 1000, .block_size = block_size});
       for (int epoch = 0; epoch < 2; ++epoch) {
         const std::vector<std::int64_t> all = test::flat_epoch(loader, "bytes");
         ASSERT_EQ(all.size(), sizes.size());
@@ -83,19 +86,21 @@ TEST(LoaderBudgetTest, TheTightestBudgetStillDeliversEverything) {
 
 TEST(LoaderBudgetTest, ATightBudgetWithMapsThatNeedMemoryDeliversEverything) {
   const auto source = std::make_shared<BytesSource>(std::vector<std::int64_t>(40, 200));
-  const Pipeline pipeline =
-      Pipeline(source)
-          .map("bytes", Output{DataType::kI32, {100}}, [](View<const std::uint8_t> in, View<std::int32_t> out) {
-            for (std::int64_t i = 0; i < 100; ++i) out[i] = in[i] + 1;
-          })
-          .map("bytes", Output{DataType::kI32, {50}}, [](View<const std::int32_t> in, View<std::int32_t> out) {
-            for (std::int64_t i = 0; i < 50; ++i) out[i] = in[2 * i] + in[2 * i + 1];
-          })
-          .map("bytes", Output{DataType::kI64, {}}, [](View<const std::int32_t> in, View<std::int64_t> out) {
-            out[0] = 0;
-            for (const std::int32_t value : in.span()) out[0] += value;
-          })
-          .batch(8);
+  const Pipeline pipeline = Pipeline(source)
+                                .map("bytes", Output{DataType::kI32, {100}},
+                                     [](View<const std::uint8_t> in, View<std::int32_t> out) {
+                                       for (std::int64_t i = 0; i < 100; ++i) out[i] = in[i] + 1;
+                                     })
+                                .map("bytes", Output{DataType::kI32, {50}},
+                                     [](View<const std::int32_t> in, View<std::int32_t> out) {
+                                       for (std::int64_t i = 0; i < 50; ++i) out[i] = in[2 * i] + in[2 * i + 1];
+                                     })
+                                .map("bytes", Output{DataType::kI64, {}},
+                                     [](View<const std::int32_t> in, View<std::int64_t> out) {
+                                       out[0] = 0;
+                                       for (const std::int32_t value : in.span()) out[0] += value;
+                                     })
+                                .batch(8);
   for (const std::size_t threads : {1, 2, 8}) {
     const Runtime runtime({.threads = threads, .budget_bytes = 3 * 64 + 800});
     Loader loader(runtime, pipeline, {.epoch_count = 3, .max_sample_bytes = 800});
@@ -120,9 +125,10 @@ TEST(LoaderBudgetTest, ASampleBeyondTheLargestFailsAloneWhateverTheThreads) {
       FAIL() << "nothing was thrown";
     } catch (const SampleError& error) {
       EXPECT_EQ(error.kind(), ErrorKind::kTooLarge);
-      EXPECT_STREQ(error.what(),
-                   "read: sample 1, \"bytes/1\": reading the sample takes at least 1001 bytes, the most allowed is 1000 "
-                   "(LoaderOptions::max_sample_bytes)");
+      EXPECT_STREQ(
+          error.what(),
+          "read: sample 1, \"bytes/1\": reading the sample takes at least 1001 bytes, the most allowed is 1000 "
+          "(LoaderOptions::max_sample_bytes)");
     }
     EXPECT_EQ(loader.next()->size(), 2u);
     EXPECT_FALSE(loader.next());
@@ -132,18 +138,20 @@ TEST(LoaderBudgetTest, ASampleBeyondTheLargestFailsAloneWhateverTheThreads) {
 TEST(LoaderBudgetTest, AMapThatNeedsMoreThanTheLargestSampleFailsTheSample) {
   const auto source = std::make_shared<BytesSource>(std::vector<std::int64_t>{100});
   const Runtime runtime({.threads = 1});
-  const Pipeline pipeline = Pipeline(source)
-                                .map("bytes", Output{DataType::kI64, {50}}, [](View<const std::uint8_t>, View<std::int64_t>) {})
-                                .map("bytes", Output{DataType::kI64, {}}, [](View<const std::int64_t>, View<std::int64_t>) {})
-                                .batch(1);
+  const Pipeline pipeline =
+      Pipeline(source)
+          .map("bytes", Output{DataType::kI64, {50}}, [](View<const std::uint8_t>, View<std::int64_t>) {})
+          .map("bytes", Output{DataType::kI64, {}}, [](View<const std::int64_t>, View<std::int64_t>) {})
+          .batch(1);
   Loader loader(runtime, pipeline, {.epoch_count = 1, .max_sample_bytes = 499});
   try {
     loader.next();
     FAIL() << "nothing was thrown";
   } catch (const SampleError& error) {
-    EXPECT_STREQ(error.what(),
-                 "map(bytes): sample 0, \"bytes/0\": the sample needs at least 500 bytes on its way, the most allowed is "
-                 "499 (LoaderOptions::max_sample_bytes)");
+    EXPECT_STREQ(
+        error.what(),
+        "map(bytes): sample 0, \"bytes/0\": the sample needs at least 500 bytes on its way, the most allowed is "
+        "499 (LoaderOptions::max_sample_bytes)");
     EXPECT_EQ(error.kind(), ErrorKind::kTooLarge);
   }
   Loader enough(runtime, pipeline, {.epoch_count = 1, .max_sample_bytes = 500});
@@ -156,17 +164,16 @@ TEST(LoaderBudgetTest, AConsumerThatNeverComesKeepsTheFillingInsideTheShare) {
   std::mutex mutex;
   std::condition_variable changed;
   std::size_t seen = 0;
-  const Pipeline pipeline =
-      Pipeline(source)
-          .map("bytes", Output{DataType::kI64, {}},
-               [&](View<const std::uint8_t>, View<std::int64_t> out) {
-                 out[0] = 1;
-                 const std::lock_guard lock(mutex);
-                 ++seen;
-                 changed.notify_all();
-               })
-          .batch(10)
-          .prefetch(3);
+  const Pipeline pipeline = Pipeline(source)
+                                .map("bytes", Output{DataType::kI64, {}},
+                                     [&](View<const std::uint8_t>, View<std::int64_t> out) {
+                                       out[0] = 1;
+                                       const std::lock_guard lock(mutex);
+                                       ++seen;
+                                       changed.notify_all();
+                                     })
+                                .batch(10)
+                                .prefetch(3);
   Loader loader(runtime, pipeline, {.max_sample_bytes = 1000});
   loader.warm_up();
   {

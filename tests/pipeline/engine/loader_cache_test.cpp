@@ -30,9 +30,17 @@ TEST(LoaderCacheTest, LaterEpochsSkipTheMapsBeforeTheCache) {
   std::atomic<int> before{0};
   std::atomic<int> after{0};
   const Pipeline pipeline = numbers(20)
-                                .map("x", [&](std::int64_t x) { ++before; return x + 1; })
+                                .map("x",
+                                     [&](std::int64_t x) {
+                                       ++before;
+                                       return x + 1;
+                                     })
                                 .cache(store)
-                                .map("x", [&](std::int64_t x) { ++after; return x * 2; })
+                                .map("x",
+                                     [&](std::int64_t x) {
+                                       ++after;
+                                       return x * 2;
+                                     })
                                 .batch(6);
   Loader loader(runtime, pipeline, {.epoch_count = 3});
   for (int epoch = 0; epoch < 3; ++epoch) {
@@ -50,7 +58,15 @@ TEST(LoaderCacheTest, OneKeyTwiceInABlockIsLoadedOnce) {
     const Runtime runtime({.threads = 2});
     const auto store = std::make_shared<KeepAllStore>();
     std::atomic<int> loads{0};
-    const Pipeline pipeline = numbers(4).map("x", [&](std::int64_t x) { ++loads; return x + 1; }).cache(store).repeat(3).batch(12);
+    const Pipeline pipeline = numbers(4)
+                                  .map("x",
+                                       [&](std::int64_t x) {
+                                         ++loads;
+                                         return x + 1;
+                                       })
+                                  .cache(store)
+                                  .repeat(3)
+                                  .batch(12);
     Loader loader(runtime, pipeline, {.epoch_count = 1, .block_size = block_size});
     EXPECT_EQ(test::flat_epoch(loader), (std::vector<std::int64_t>{1, 11, 21, 31, 1, 11, 21, 31, 1, 11, 21, 31}));
     EXPECT_EQ(loads, 4);
@@ -72,10 +88,11 @@ TEST(LoaderCacheTest, TwoLoadersShareALoadAndALeaverPassesItOn) {
   Gate gate;
   std::atomic<bool> first{true};
   const Pipeline pipeline = numbers(1)
-                                .map("x", [&](std::int64_t x) {
-                                  if (first.exchange(false)) gate.wait();
-                                  return x + 5;
-                                })
+                                .map("x",
+                                     [&](std::int64_t x) {
+                                       if (first.exchange(false)) gate.wait();
+                                       return x + 5;
+                                     })
                                 .cache(store)
                                 .batch(1);
   auto owner = std::make_unique<Loader>(runtime, pipeline, LoaderOptions{.epoch_count = 1});
@@ -142,7 +159,8 @@ TEST(LoaderCacheTest, ASampleWithOtherFieldsIsRefusedByName) {
     loader.next();
     FAIL() << "nothing was thrown";
   } catch (const SampleError& error) {
-    EXPECT_STREQ(error.what(), "read: sample 0, \"number 0\": the cache gave a sample with other fields than x: i64 []");
+    EXPECT_STREQ(error.what(),
+                 "read: sample 0, \"number 0\": the cache gave a sample with other fields than x: i64 []");
   }
 }
 
@@ -152,7 +170,8 @@ TEST(LoaderCacheTest, ATightBudgetAndACacheDeliverTheSame) {
   store->keeps = false;
   const Runtime runtime({.threads = 4, .budget_bytes = 3 * 128 + 1000});
   const Pipeline pipeline = Pipeline(source)
-                                .map("bytes", Output{DataType::kI64, {}}, [](View<const std::uint8_t> in, View<std::int64_t> out) { out[0] = in[2]; })
+                                .map("bytes", Output{DataType::kI64, {}},
+                                     [](View<const std::uint8_t> in, View<std::int64_t> out) { out[0] = in[2]; })
                                 .cache(store)
                                 .repeat(3)
                                 .shuffle()
@@ -169,11 +188,49 @@ TEST(LoaderCacheTest, ATightBudgetAndACacheDeliverTheSame) {
   EXPECT_LE(runtime.peak_in_flight_bytes(), runtime.budget_bytes());
 }
 
+TEST(LoaderCacheTest, WhatIsTooLargeDoesNotDependOnTheCache) {
+  // Each half of the chain fits alone; read bytes, the first half and the second together would not.
+  const auto pipeline = [](std::shared_ptr<SampleStore> store) {
+    Pipeline made =
+        Pipeline(std::make_shared<test::BytesSource>(std::vector<std::int64_t>(4, 600)))
+            .map("bytes", Output{DataType::kU8, {300}}, [](View<const std::uint8_t> in, View<std::uint8_t> out) {
+              for (std::int64_t i = 0; i < 300; ++i) out[i] = in[i];
+            });
+    if (store) made = made.cache(std::move(store));
+    return made
+        .map("bytes", Output{DataType::kU8, {400}},
+             [](View<const std::uint8_t> in, View<std::uint8_t> out) {
+               for (std::int64_t i = 0; i < 400; ++i) out[i] = in[i % 300];
+             })
+        .map("bytes", Output{DataType::kU8, {1}},
+             [](View<const std::uint8_t> in, View<std::uint8_t> out) { out[0] = in[1]; })
+        .batch(2);
+  };
+  for (const bool keeps : {true, false}) {
+    for (const std::size_t threads : {1, 3}) {
+      const auto store = std::make_shared<KeepAllStore>();
+      store->keeps = keeps;
+      const Runtime runtime({.threads = threads, .budget_bytes = 3 * 64 + 1000});
+      Loader loader(runtime, pipeline(store), {.epoch_count = 3, .max_sample_bytes = 1000});
+      for (int epoch = 0; epoch < 3; ++epoch) {
+        std::vector<std::uint8_t> all;
+        while (const auto batch = loader.next()) {
+          const auto view = batch->view<std::uint8_t>("bytes");
+          all.insert(all.end(), view.span().begin(), view.span().end());
+        }
+        EXPECT_EQ(all, (std::vector<std::uint8_t>{1, 2, 3, 4}));
+      }
+      EXPECT_LE(runtime.peak_in_flight_bytes(), runtime.budget_bytes());
+    }
+  }
+}
+
 TEST(LoaderCacheTest, KeysChangeWithIdentityAndVersion) {
   const Runtime runtime({.threads = 1});
   const auto store = std::make_shared<KeepAllStore>();
   const auto run = [&](const Identity& identity, std::int64_t add) {
-    Loader loader(runtime, numbers(1).map(identity, "x", [add](std::int64_t x) { return x + add; }).cache(store).batch(1),
+    Loader loader(runtime,
+                  numbers(1).map(identity, "x", [add](std::int64_t x) { return x + add; }).cache(store).batch(1),
                   {.epoch_count = 1});
     return test::flat_epoch(loader)[0];
   };
@@ -183,7 +240,8 @@ TEST(LoaderCacheTest, KeysChangeWithIdentityAndVersion) {
   EXPECT_EQ(run({"add", 1, "b"}, 4), 4);
   EXPECT_EQ(run({"ad", 1, "a"}, 5), 5);
   const auto nameless = [&](std::int64_t add) {
-    Loader loader(runtime, numbers(1).map("x", [add](std::int64_t x) { return x + add; }).cache(store).batch(1), {.epoch_count = 1});
+    Loader loader(runtime, numbers(1).map("x", [add](std::int64_t x) { return x + add; }).cache(store).batch(1),
+                  {.epoch_count = 1});
     return test::flat_epoch(loader)[0];
   };
   EXPECT_EQ(nameless(6), 6);

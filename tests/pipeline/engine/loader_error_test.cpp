@@ -86,37 +86,47 @@ void expect_kept(std::size_t threads, const Pipeline& pipeline, Check check) {
 
 TEST(LoaderErrorTest, ExceptionsOfAnyTypeReachTheConsumerWithTheirText) {
   for (const std::size_t threads : {1, 8}) {
-    expect_kept(threads, numbers(20).map("x", [](std::int64_t x) {
-      if (x == 110) throw std::runtime_error("a tail without a head");
-      return x;
-    }), [](const SampleError& error) {
-      EXPECT_STREQ(error.what(), "map(x): sample 11, \"number 11\": a tail without a head");
-      try {
-        std::rethrow_if_nested(error);
-        FAIL() << "nothing is nested";
-      } catch (const std::runtime_error& cause) {
-        EXPECT_STREQ(cause.what(), "a tail without a head");
-      }
-    });
-    expect_kept(threads, numbers(20).map("x", [](std::int64_t x) {
-      if (x == 110) throw OwnError("own", 42);
-      return x;
-    }), [](const SampleError& error) {
-      EXPECT_STREQ(error.what(), "map(x): sample 11, \"number 11\": something that is no std::exception was thrown");
-      try {
-        std::rethrow_exception(error.cause());
-      } catch (const OwnError& cause) {
-        EXPECT_EQ(cause.text, "own");
-        EXPECT_EQ(cause.code, 42);
-      }
-    });
-    expect_kept(threads, numbers(20).map("x", [](std::int64_t x) {
-      if (x == 110) throw 7;
-      return x;
-    }), [](const SampleError& error) {
-      EXPECT_STREQ(error.what(), "map(x): sample 11, \"number 11\": the integer 7 was thrown");
-      EXPECT_THROW(std::rethrow_exception(error.cause()), int);
-    });
+    expect_kept(threads,
+                numbers(20).map("x",
+                                [](std::int64_t x) {
+                                  if (x == 110) throw std::runtime_error("a tail without a head");
+                                  return x;
+                                }),
+                [](const SampleError& error) {
+                  EXPECT_STREQ(error.what(), "map(x): sample 11, \"number 11\": a tail without a head");
+                  try {
+                    std::rethrow_if_nested(error);
+                    FAIL() << "nothing is nested";
+                  } catch (const std::runtime_error& cause) {
+                    EXPECT_STREQ(cause.what(), "a tail without a head");
+                  }
+                });
+    expect_kept(threads,
+                numbers(20).map("x",
+                                [](std::int64_t x) {
+                                  if (x == 110) throw OwnError("own", 42);
+                                  return x;
+                                }),
+                [](const SampleError& error) {
+                  EXPECT_STREQ(error.what(),
+                               "map(x): sample 11, \"number 11\": something that is no std::exception was thrown");
+                  try {
+                    std::rethrow_exception(error.cause());
+                  } catch (const OwnError& cause) {
+                    EXPECT_EQ(cause.text, "own");
+                    EXPECT_EQ(cause.code, 42);
+                  }
+                });
+    expect_kept(threads,
+                numbers(20).map("x",
+                                [](std::int64_t x) {
+                                  if (x == 110) throw 7;
+                                  return x;
+                                }),
+                [](const SampleError& error) {
+                  EXPECT_STREQ(error.what(), "map(x): sample 11, \"number 11\": the integer 7 was thrown");
+                  EXPECT_THROW(std::rethrow_exception(error.cause()), int);
+                });
   }
 }
 
@@ -125,8 +135,8 @@ TEST(LoaderErrorTest, BatchesAreCutAtEachBadSampleAndBoundariesStay) {
     for (const std::size_t block_size : {0, 1, 3}) {
       const Runtime runtime({.threads = threads});
       Loader loader(runtime, failing_at(10, {0, 5, 6, 8, 9}).batch(4), {.block_size = block_size});
-      const std::vector<std::string> expected{error_text(0), "0@1: 1 2 3", "1@0: 4",      error_text(5), error_text(6),
-                                              "1@3: 7",      error_text(8), error_text(9)};
+      const std::vector<std::string> expected{error_text(0), "0@1: 1 2 3", "1@0: 4",      error_text(5),
+                                              error_text(6), "1@3: 7",     error_text(8), error_text(9)};
       EXPECT_EQ(story(loader), expected);
       EXPECT_EQ(story(loader), expected) << "the loader goes on, and the next epoch is the same";
     }
@@ -156,9 +166,12 @@ TEST(LoaderErrorTest, AllSamplesMayFail) {
 TEST(LoaderErrorTest, AFailedReadIsOfTheStageReadAndKeepsItsKind) {
   const Runtime runtime({.threads = 2});
   const auto source = std::make_shared<BytesSource>(std::vector<std::int64_t>{-1, 4, 4, 4, -1});
-  Loader loader(runtime, Pipeline(source).map("bytes", Output{DataType::kI64, {}}, [](View<const std::uint8_t> in, View<std::int64_t> out) {
-    out[0] = in[0];
-  }).batch(5), {.epoch_count = 1});
+  Loader loader(runtime,
+                Pipeline(source)
+                    .map("bytes", Output{DataType::kI64, {}},
+                         [](View<const std::uint8_t> in, View<std::int64_t> out) { out[0] = in[0]; })
+                    .batch(5),
+                {.epoch_count = 1});
   std::vector<std::string> texts;
   std::size_t rows = 0;
   for (;;) {

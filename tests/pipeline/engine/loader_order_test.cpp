@@ -18,19 +18,22 @@
 namespace penstock {
 namespace {
 
-using testing::ElementsAre;
 using test::BatchHash;
 using test::numbers;
 using test::values;
+using testing::ElementsAre;
 
 // Shuffled, cached or not, two random stages and a repeat: everything that could depend on when things run.
 Pipeline random_chain(std::shared_ptr<SampleStore> store) {
   Pipeline pipeline = numbers(37).shuffle({.seed = 5}).repeat(2).map("x", [](std::int64_t x) { return x + 1; });
   if (store) pipeline = pipeline.cache(std::move(store));
-  return pipeline.map("x", [](std::int64_t x, Draw& draw) { return x * 1000 + static_cast<std::int64_t>(draw.below(1000)); })
-      .map("x", Output{DataType::kF32, {3}}, [](View<const std::int64_t> in, View<float> out, Draw& draw) {
-        for (std::int64_t i = 0; i < 3; ++i) out[i] = static_cast<float>(in[0]) + static_cast<float>(draw.uniform());
-      })
+  return pipeline
+      .map("x", [](std::int64_t x, Draw& draw) { return x * 1000 + static_cast<std::int64_t>(draw.below(1000)); })
+      .map("x", Output{DataType::kF32, {3}},
+           [](View<const std::int64_t> in, View<float> out, Draw& draw) {
+             for (std::int64_t i = 0; i < 3; ++i)
+               out[i] = static_cast<float>(in[0]) + static_cast<float>(draw.uniform());
+           })
       .batch(8);
 }
 
@@ -106,7 +109,8 @@ TEST(LoaderOrderTest, ResumingAfterAnyBatchGoesOnAsIfNothingHadBeen) {
     EXPECT_EQ(positions[20], (Position{2, 0}));
     for (std::size_t k = 0; k < positions.size(); ++k) {
       auto store = k % 2 == 0 ? nullptr : std::make_shared<test::KeepAllStore>();
-      Loader rest(runtime, random_chain(store), {.epoch_count = 2, .seed = 3, .start = positions[k], .block_size = k % 4});
+      Loader rest(runtime, random_chain(store),
+                  {.epoch_count = 2, .seed = 3, .start = positions[k], .block_size = k % 4});
       std::size_t at = k;
       for (std::uint64_t epoch = positions[k].epoch; epoch < 2; ++epoch) {
         while (const auto batch = rest.next()) {
@@ -200,8 +204,8 @@ TEST(LoaderOrderTest, LastBatchIsShortOrDroppedOrRefused) {
 
 TEST(LoaderOrderTest, EmptyEpochsEndAtOnce) {
   const Runtime runtime({.threads = 2});
-  for (const Pipeline& pipeline :
-       {numbers(0).batch(2), numbers(5).take(0).batch(2), numbers(1).batch(2, LastBatch::kDrop), numbers(0).shuffle().batch(2)}) {
+  for (const Pipeline& pipeline : {numbers(0).batch(2), numbers(5).take(0).batch(2),
+                                   numbers(1).batch(2, LastBatch::kDrop), numbers(0).shuffle().batch(2)}) {
     Loader loader(runtime, pipeline, {.epoch_count = 2});
     EXPECT_EQ(loader.batches_per_epoch(), 0u);
     for (int i = 0; i < 4; ++i) EXPECT_FALSE(loader.next());
@@ -235,7 +239,8 @@ TEST(LoaderOrderTest, RefusesAStartBeyondTheEnd) {
     }
     return "nothing was thrown";
   };
-  EXPECT_EQ(message({.start = {0, 11}}), "loader: the start, epoch 0 slot 11, lies beyond the end: an epoch has 10 slots");
+  EXPECT_EQ(message({.start = {0, 11}}),
+            "loader: the start, epoch 0 slot 11, lies beyond the end: an epoch has 10 slots");
   EXPECT_EQ(message({.epoch_count = 2, .start = {3, 0}}),
             "loader: the start, epoch 3 slot 0, lies beyond the end: there are 2 epochs");
   EXPECT_EQ(message({.epoch_count = 2, .start = {2, 0}}), "nothing was thrown");
@@ -263,7 +268,9 @@ TEST(LoaderOrderTest, NoTwoSamplesShareTheirDraws) {
 
 TEST(LoaderOrderTest, ADrawDoesNotDependOnTheOrderOrOnMapsThatDrawNothing) {
   const Runtime runtime({.threads = 2});
-  const auto draw = [](std::int64_t x, Draw& d) { return x * 1'000'000 + static_cast<std::int64_t>(d.below(1'000'000)); };
+  const auto draw = [](std::int64_t x, Draw& d) {
+    return x * 1'000'000 + static_cast<std::int64_t>(d.below(1'000'000));
+  };
   const auto same = [](std::int64_t x) { return x; };
   Loader plain(runtime, numbers(20).map("x", draw).batch(6), {.seed = 9});
   Loader other(runtime, numbers(20).map("x", same).shuffle().map("x", draw).map("x", same).batch(5), {.seed = 9});

@@ -84,7 +84,15 @@ TEST(LoaderTeardownTest, ALoaderThatWasNeverAskedDoesNothing) {
   const Runtime runtime({.threads = 2});
   std::atomic<int> calls{0};
   {
-    const Loader loader(runtime, numbers(10).map("x", [&](std::int64_t x) { ++calls; return x; }).batch(2), {});
+    const Loader loader(runtime,
+                        numbers(10)
+                            .map("x",
+                                 [&](std::int64_t x) {
+                                   ++calls;
+                                   return x;
+                                 })
+                            .batch(2),
+                        {});
   }
   EXPECT_EQ(calls, 0);
 }
@@ -103,7 +111,12 @@ TEST(LoaderTeardownTest, LeavingWhileReadsAreOnTheirWay) {
     });
   };
   {
-    Loader loader(runtime, Pipeline(source).map("bytes", Output{DataType::kU8, {1}}, [](View<const std::uint8_t> in, View<std::uint8_t> out) { out[0] = in[0]; }).batch(4), {});
+    Loader loader(runtime,
+                  Pipeline(source)
+                      .map("bytes", Output{DataType::kU8, {1}},
+                           [](View<const std::uint8_t> in, View<std::uint8_t> out) { out[0] = in[0]; })
+                      .batch(4),
+                  {});
     loader.warm_up();
     gate.await_arrivals(8);
     gate.open();
@@ -123,7 +136,10 @@ TEST(LoaderTeardownTest, ReadsThatEndOnOtherThreadsGiveTheSameBatches) {
     const std::lock_guard lock(mutex);
     readers.emplace_back([&sink] { sink.done(); });
   };
-  const Pipeline pipeline = Pipeline(source).map("bytes", Output{DataType::kI64, {}}, [](View<const std::uint8_t> in, View<std::int64_t> out) { out[0] = in[1]; }).batch(7);
+  const Pipeline pipeline = Pipeline(source)
+                                .map("bytes", Output{DataType::kI64, {}},
+                                     [](View<const std::uint8_t> in, View<std::int64_t> out) { out[0] = in[1]; })
+                                .batch(7);
   Loader loader(runtime, pipeline, {.epoch_count = 1});
   const std::vector<std::int64_t> all = test::flat_epoch(loader, "bytes");
   ASSERT_EQ(all.size(), 60u);
@@ -133,7 +149,15 @@ TEST(LoaderTeardownTest, ReadsThatEndOnOtherThreadsGiveTheSameBatches) {
 TEST(LoaderTeardownTest, StopFromAnotherThreadEndsAWaitingNext) {
   const Runtime runtime({.threads = 2});
   Gate gate;
-  Loader loader(runtime, numbers(10).map("x", [&](std::int64_t x) { gate.wait(); return x; }).batch(2), {});
+  Loader loader(runtime,
+                numbers(10)
+                    .map("x",
+                         [&](std::int64_t x) {
+                           gate.wait();
+                           return x;
+                         })
+                    .batch(2),
+                {});
   std::thread other([&] {
     gate.await_arrivals(1);
     loader.stop();
@@ -153,7 +177,15 @@ TEST(LoaderTeardownTest, StopFromAnotherThreadEndsAWaitingNext) {
 TEST(LoaderTeardownTest, AStopTokenEndsTheWaitAndTheLoaderGoesOn) {
   const Runtime runtime({.threads = 2});
   Gate gate;
-  Loader loader(runtime, numbers(10).map("x", [&](std::int64_t x) { gate.wait(); return x; }).batch(2), {});
+  Loader loader(runtime,
+                numbers(10)
+                    .map("x",
+                         [&](std::int64_t x) {
+                           gate.wait();
+                           return x;
+                         })
+                    .batch(2),
+                {});
   std::stop_source source;
   std::thread other([&] {
     gate.await_arrivals(1);
@@ -168,7 +200,15 @@ TEST(LoaderTeardownTest, AStopTokenEndsTheWaitAndTheLoaderGoesOn) {
 TEST(LoaderTeardownTest, TwoThreadsInNextAreToldOff) {
   const Runtime runtime({.threads = 1});
   Gate gate;
-  Loader loader(runtime, numbers(4).map("x", [&](std::int64_t x) { gate.wait(); return x; }).batch(2), {});
+  Loader loader(runtime,
+                numbers(4)
+                    .map("x",
+                         [&](std::int64_t x) {
+                           gate.wait();
+                           return x;
+                         })
+                    .batch(2),
+                {});
   std::thread first([&] { EXPECT_TRUE(loader.next()); });
   gate.await_arrivals(1);
   EXPECT_THROW(loader.poll(), std::logic_error);

@@ -40,7 +40,8 @@ TEST(OrderTest, SelectsAsAListWould) {
 }
 
 TEST(OrderTest, EveryCombinationOfThreeStagesEqualsTheListedOne) {
-  const std::vector<Stage> choices{TakeStage{5}, SkipStage{3}, ShardStage{0, 2}, ShardStage{1, 2}, RepeatStage{3}, TakeStage{0}, SkipStage{50}};
+  const std::vector<Stage> choices{TakeStage{5},   SkipStage{3}, ShardStage{0, 2}, ShardStage{1, 2},
+                                   RepeatStage{3}, TakeStage{0}, SkipStage{50}};
   for (const Stage& a : choices) {
     for (const Stage& b : choices) {
       for (const Stage& c : choices) {
@@ -54,7 +55,8 @@ TEST(OrderTest, EveryCombinationOfThreeStagesEqualsTheListedOne) {
           } else if (const auto* shard = std::get_if<ShardStage>(stage)) {
             for (std::size_t i = shard->rank; i < list.size(); i += shard->world) next.push_back(list[i]);
           } else if (const auto* repeat = std::get_if<RepeatStage>(stage)) {
-            for (std::uint64_t pass = 0; pass < repeat->count; ++pass) next.insert(next.end(), list.begin(), list.end());
+            for (std::uint64_t pass = 0; pass < repeat->count; ++pass)
+              next.insert(next.end(), list.begin(), list.end());
           }
           list = next;
         }
@@ -98,7 +100,8 @@ TEST(OrderTest, EpochsDifferAndTwoShufflesDiffer) {
 TEST(OrderTest, ShardsOfAShuffleShareOutTheSamples) {
   std::vector<std::uint64_t> all;
   for (std::uint64_t rank = 0; rank < 3; ++rank) {
-    const std::vector<std::uint64_t> part = indices(Order(5000, std::vector<Stage>{ShuffleStage{{7}}, ShardStage{rank, 3}}, 0));
+    const std::vector<std::uint64_t> part =
+        indices(Order(5000, std::vector<Stage>{ShuffleStage{{7}}, ShardStage{rank, 3}}, 0));
     all.insert(all.end(), part.begin(), part.end());
   }
   EXPECT_EQ(sorted(all), indices(Order(5000, {}, 0)));
@@ -109,7 +112,8 @@ TEST(OrderTest, LineageIsOfTheSampleAndThePass) {
   const std::vector<Placed> shuffled = placed(Order(8, std::vector<Stage>{ShuffleStage{{3}}}, 0));
   for (const Placed& one : shuffled) EXPECT_EQ(one.lineage, plain[one.index].lineage);
   std::set<std::uint64_t> lineages;
-  for (const Placed& one : placed(Order(8, std::vector<Stage>{RepeatStage{2}, RepeatStage{2}}, 0))) lineages.insert(one.lineage);
+  for (const Placed& one : placed(Order(8, std::vector<Stage>{RepeatStage{2}, RepeatStage{2}}, 0)))
+    lineages.insert(one.lineage);
   EXPECT_EQ(lineages.size(), 32u);
 }
 

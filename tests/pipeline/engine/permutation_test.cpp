@@ -20,7 +20,8 @@ std::vector<std::uint64_t> listed(const Permutation& permutation) {
 }
 
 TEST(PermutationTest, IsABijectionWithInverseAroundTheChangeOfMethod) {
-  for (const std::uint64_t size : {1ULL, 2ULL, 3ULL, 17ULL, 4095ULL, 4096ULL, 4097ULL, 5000ULL, 8191ULL, 8192ULL, 8193ULL, 70001ULL}) {
+  for (const std::uint64_t size :
+       {1ULL, 2ULL, 3ULL, 17ULL, 4095ULL, 4096ULL, 4097ULL, 5000ULL, 8191ULL, 8192ULL, 8193ULL, 70001ULL}) {
     const Permutation permutation(size, 99);
     std::vector<std::uint64_t> all = listed(permutation);
     for (std::uint64_t slot = 0; slot < size; ++slot) ASSERT_EQ(permutation.slot_of(all[slot]), slot) << size;
@@ -57,7 +58,8 @@ TEST(PermutationTest, AllOrdersOfSmallSizesAreEquallyLikely) {
     for (std::uint64_t key = 0; key < trials; ++key) ++seen[listed(Permutation(size, key))];
     ASSERT_EQ(seen.size(), orders);
     double chi = 0;
-    for (const auto& [order, count] : seen) chi += (static_cast<double>(count) - 500) * (static_cast<double>(count) - 500) / 500;
+    for (const auto& [order, count] : seen)
+      chi += (static_cast<double>(count) - 500) * (static_cast<double>(count) - 500) / 500;
     const double freedom = static_cast<double>(orders - 1);
     const double a = 2.0 / (9.0 * freedom);
     const double root = 1.0 - a + 3.719 * std::sqrt(a);

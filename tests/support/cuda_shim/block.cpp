@@ -28,7 +28,8 @@ std::string block_name() {
 }
 
 // AddressSanitizer is told of every change of stack.
-void start_switch([[maybe_unused]] void** state, [[maybe_unused]] const void* bottom, [[maybe_unused]] std::size_t bytes) {
+void start_switch([[maybe_unused]] void** state, [[maybe_unused]] const void* bottom,
+                  [[maybe_unused]] std::size_t bytes) {
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_start_switch_fiber(state, bottom, bytes);
 #endif
@@ -79,20 +80,20 @@ void Block::start(std::uint32_t index) {
     void deallocate(boost::context::stack_context& /*context*/) const noexcept {}
   };
   ASAN_UNPOISON_MEMORY_REGION(stacks_.of(index), Stacks::kBytes);  // of what the thread before it left
-  fibres_[index].context = boost::context::fiber(
-      std::allocator_arg, StackOf{stacks_.of(index)}, [this, index](boost::context::fiber&& scheduler) {
-        finish_switch(nullptr, &scheduler_stack_, &scheduler_stack_bytes_);
-        scheduler_ = std::move(scheduler);
-        try {
-          thread_();
-        } catch (const Cancelled&) {
-        } catch (...) {
-          error_ = std::current_exception();
-        }
-        fibres_[index].ended = true;
-        start_switch(nullptr, scheduler_stack_, scheduler_stack_bytes_);
-        return std::move(scheduler_);
-      });
+  fibres_[index].context = boost::context::fiber(std::allocator_arg, StackOf{stacks_.of(index)},
+                                                 [this, index](boost::context::fiber&& scheduler) {
+                                                   finish_switch(nullptr, &scheduler_stack_, &scheduler_stack_bytes_);
+                                                   scheduler_ = std::move(scheduler);
+                                                   try {
+                                                     thread_();
+                                                   } catch (const Cancelled&) {
+                                                   } catch (...) {
+                                                     error_ = std::current_exception();
+                                                   }
+                                                   fibres_[index].ended = true;
+                                                   start_switch(nullptr, scheduler_stack_, scheduler_stack_bytes_);
+                                                   return std::move(scheduler_);
+                                                 });
 }
 
 void Block::switch_to(std::uint32_t index) {

@@ -30,12 +30,11 @@ class Stacks {
   std::vector<std::unique_ptr<std::byte[]>> memory_;
 };
 
-/// Most kernels have no barrier, and need no fibres: the first thread runs in one, and when it ends without having met a
-/// barrier the others are plain calls, for which a barrier is then a mistake (not all threads would come to it).
+/// Most kernels have no barrier, and need no fibres: the first thread runs in one, and when it ends without having met
+/// a barrier the others are plain calls, for which a barrier is then a mistake (not all threads would come to it).
 class Block {
  public:
-  Block(const std::function<void()>& thread, dim3 shape, Order order, std::mt19937_64& random,
-        Stacks& stacks);
+  Block(const std::function<void()>& thread, dim3 shape, Order order, std::mt19937_64& random, Stacks& stacks);
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
   /// Unwinds the threads that an error left at a barrier.

@@ -1,7 +1,7 @@
-// Stands in for <cublasLt.h> under PENSTOCK_CUDA_SHIM: descriptors, layouts, preferences and the heuristic as far as the
-// project uses them, and a cublasLtMatmul that reads what they say (types, operations, order, leading dimensions) and
-// multiplies on the host. Stricter than the library: an algorithm is valid only for the descriptors that it was found for,
-// and only for pointers as aligned as the preference promised.
+// Stands in for <cublasLt.h> under PENSTOCK_CUDA_SHIM: descriptors, layouts, preferences and the heuristic as far as
+// the project uses them, and a cublasLtMatmul that reads what they say (types, operations, order, leading dimensions)
+// and multiplies on the host. Stricter than the library: an algorithm is valid only for the descriptors that it was
+// found for, and only for pointers as aligned as the preference promised.
 #pragma once
 
 #include <array>

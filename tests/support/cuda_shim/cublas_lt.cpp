@@ -37,7 +37,8 @@ Shape shape(const Layout& layout, std::int32_t operation) {
   return operation == CUBLAS_OP_N ? Shape{layout.rows, layout.columns} : Shape{layout.columns, layout.rows};
 }
 
-float element(const float* data, const Layout& layout, std::int32_t operation, std::uint64_t row, std::uint64_t column) {
+float element(const float* data, const Layout& layout, std::int32_t operation, std::uint64_t row,
+              std::uint64_t column) {
   return operation == CUBLAS_OP_N ? data[offset(layout, row, column)] : data[offset(layout, column, row)];
 }
 
@@ -50,7 +51,9 @@ bool fits(const cublasLtMatmulDescOpaque_t& operation, const Layout& a, const La
          c.columns == d.columns;
 }
 
-bool aligned(const void* pointer, std::uint32_t bytes) { return reinterpret_cast<std::uintptr_t>(pointer) % bytes == 0; }
+bool aligned(const void* pointer, std::uint32_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % bytes == 0;
+}
 
 void multiply(const cublasLtMatmulDescOpaque_t& operation, float alpha, const float* a, const Layout& a_layout,
               const float* b, const Layout& b_layout, float beta, const float* c, const Layout& c_layout, float* d,
@@ -60,7 +63,8 @@ void multiply(const cublasLtMatmulDescOpaque_t& operation, float alpha, const fl
     for (std::uint64_t row = 0; row < d_layout.rows; ++row) {
       float sum = 0;
       for (std::uint64_t i = 0; i < inner; ++i) {
-        sum += element(a, a_layout, operation.transpose_a, row, i) * element(b, b_layout, operation.transpose_b, i, column);
+        sum += element(a, a_layout, operation.transpose_a, row, i) *
+               element(b, b_layout, operation.transpose_b, i, column);
       }
       const float old = beta == 0 ? 0 : beta * c[offset(c_layout, row, column)];
       d[offset(d_layout, row, column)] = alpha * sum + old;
@@ -108,7 +112,8 @@ cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t operation) {
 
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t attribute,
                                               const void* value, std::size_t bytes) {
-  return assign(attribute == CUBLASLT_MATMUL_DESC_TRANSA ? operation->transpose_a : operation->transpose_b, value, bytes);
+  return assign(attribute == CUBLASLT_MATMUL_DESC_TRANSA ? operation->transpose_a : operation->transpose_b, value,
+                bytes);
 }
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType type, std::uint64_t rows,
@@ -123,8 +128,9 @@ cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t attribute,
-                                                const void* value, std::size_t bytes) {
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
+                                                cublasLtMatrixLayoutAttribute_t attribute, const void* value,
+                                                std::size_t bytes) {
   if (attribute != CUBLASLT_MATRIX_LAYOUT_ORDER) return CUBLAS_STATUS_INVALID_VALUE;
   return assign(layout->order, value, bytes);
 }

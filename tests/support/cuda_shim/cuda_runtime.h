@@ -1,11 +1,11 @@
-// Stands in for <cuda_runtime.h> when a .cu file is compiled by the host compiler (-x c++ -DPENSTOCK_CUDA_SHIM, with this
-// folder first on the include path): kernels then run on the host, block by block, thread by thread, so that their bodies,
-// index arithmetic, barriers and bounds are tested without a GPU. What is here is what the project's kernels use; its names
-// are CUDA's, its linkage is C++, so that nothing clashes with the real runtime in a linked library.
+// Stands in for <cuda_runtime.h> when a .cu file is compiled by the host compiler (-x c++ -DPENSTOCK_CUDA_SHIM, with
+// this folder first on the include path): kernels then run on the host, block by block, thread by thread, so that their
+// bodies, index arithmetic, barriers and bounds are tested without a GPU. What is here is what the project's kernels
+// use; its names are CUDA's, its linkage is C++, so that nothing clashes with the real runtime in a linked library.
 //
-// Launches wait in their stream until it is synchronised, as on a GPU: a kernel argument that points into a host function's
-// frame is found out. `__shared__` is left undefined on purpose: shared arrays are declared with PENSTOCK_SHARED_ARRAY
-// (shared_array.h), which puts them between red zones.
+// Launches wait in their stream until it is synchronised, as on a GPU: a kernel argument that points into a host
+// function's frame is found out. `__shared__` is left undefined on purpose: shared arrays are declared with
+// PENSTOCK_SHARED_ARRAY (shared_array.h), which puts them between red zones.
 #pragma once
 
 #ifndef PENSTOCK_CUDA_SHIM

@@ -1,5 +1,5 @@
-// One spelling of a block's shared array for both compilers: PENSTOCK_SHARED_ARRAY(float, tile, 256); declares an array of
-// 256 floats. On the GPU it is `__shared__`; on the host it lies between red zones and starts as NaN.
+// One spelling of a block's shared array for both compilers: PENSTOCK_SHARED_ARRAY(float, tile, 256); declares an array
+// of 256 floats. On the GPU it is `__shared__`; on the host it lies between red zones and starts as NaN.
 #pragma once
 
 #ifdef PENSTOCK_CUDA_SHIM
@@ -10,7 +10,8 @@
 
 namespace cuda_shim {
 
-/// `bytes` of the running block's shared memory that belong to the declaration at `where`; the same for all its threads.
+/// `bytes` of the running block's shared memory that belong to the declaration at `where`; the same for all its
+/// threads.
 std::byte* shared_bytes(std::size_t bytes, const std::source_location& where);
 
 template <class T, std::size_t kCount>

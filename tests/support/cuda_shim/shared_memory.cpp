@@ -9,7 +9,8 @@
 namespace cuda_shim {
 namespace {
 
-constexpr std::size_t kLimitBytes = std::size_t{48} << 10;  // static shared memory of a block, compute capability 7.5 on
+constexpr std::size_t kLimitBytes = std::size_t{48}
+                                    << 10;  // static shared memory of a block, compute capability 7.5 on
 constexpr std::size_t kZoneBytes = 256;
 constexpr std::size_t kMaxArrays = 16;
 constexpr std::size_t kMemoryBytes = kLimitBytes + (kMaxArrays + 1) * (kZoneBytes + 16);

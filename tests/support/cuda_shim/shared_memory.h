@@ -1,5 +1,5 @@
-// A block's shared memory: arrays between red zones in one heap block. Arrays start as NaN; a value written outside them is
-// found when the block ends, and under AddressSanitizer any access is found at once.
+// A block's shared memory: arrays between red zones in one heap block. Arrays start as NaN; a value written outside
+// them is found when the block ends, and under AddressSanitizer any access is found at once.
 #pragma once
 
 #include <cstddef>

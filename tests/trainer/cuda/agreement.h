@@ -48,7 +48,8 @@ class Case {
   /// A buffer that the operation must write wholly: NaN, or a value that no operation gives.
   template <class T>
   std::size_t output(std::int64_t count) {
-    buffers.push_back({std::vector<std::byte>(static_cast<std::size_t>(count) * sizeof(T), std::byte{0xFF}), content_of<T>()});
+    buffers.push_back(
+        {std::vector<std::byte>(static_cast<std::size_t>(count) * sizeof(T), std::byte{0xFF}), content_of<T>()});
     if constexpr (std::is_same_v<T, std::int32_t>) {
       for (std::size_t i = 3; i < buffers.back().start.size(); i += 4) buffers.back().start[i] = std::byte{0x7E};
     }
@@ -77,8 +78,8 @@ class Case {
 };
 
 /// Fails the test when the host's back end left part of an output unwritten; when a rig's floats are further from the
-/// host's than kRelativeError of the buffer's largest magnitude (bit for bit where there is no product and the rig has the
-/// host's arithmetic); when anything else differs; and when two rigs differ in one bit.
+/// host's than kRelativeError of the buffer's largest magnitude (bit for bit where there is no product and the rig has
+/// the host's arithmetic); when anything else differs; and when two rigs differ in one bit.
 void expect_agreement(const Case& what);
 inline constexpr double kRelativeError = 1e-5;
 

@@ -1,5 +1,5 @@
-// Every operation: the CUDA back end gives what the host's gives. Sizes are 0, 1, below, at and above a block of threads
-// and a tile of rows, and such that divide neither.
+// Every operation: the CUDA back end gives what the host's gives. Sizes are 0, 1, below, at and above a block of
+// threads and a tile of rows, and such that divide neither.
 #include <cmath>
 #include <cstdlib>
 #include <memory>
@@ -24,7 +24,7 @@ const std::vector<std::int64_t> kCounts{0, 1, 255, 256, 257, 1000};
 
 std::string text(std::initializer_list<std::int64_t> numbers) {
   std::string result;
-  for (const std::int64_t number : numbers) result += (result.empty() ? "" : " ") + std::to_string(number);
+  for (const std::int64_t number : numbers) result.append(std::to_string(number)).append(" ");
   return result;
 }
 
@@ -50,7 +50,8 @@ TEST_F(BackendAgreementTest, SetsScalars) {
 TEST_F(BackendAgreementTest, CastsAndNormalises) {
   for (const std::int64_t c : {1, 3, 4}) {
     for (const std::int64_t pixels : {1, 64, 100, 257}) {
-      for (const auto& [n, valid] : std::vector<std::pair<std::int64_t, std::int64_t>>{{0, 0}, {1, 1}, {5, 3}, {9, 0}}) {
+      for (const auto& [n, valid] :
+           std::vector<std::pair<std::int64_t, std::int64_t>>{{0, 0}, {1, 1}, {5, 3}, {9, 0}}) {
         Case what;
         what.name = text({n, pixels, c, valid});
         what.with(random_bytes(n * pixels * c, 1));
@@ -81,11 +82,13 @@ TEST_F(BackendAgreementTest, CopiesLabels) {
   }
 }
 
+// The last two are cut into chunks: by images (data gradient) and by lines (the other passes).
 const std::vector<ConvShape> kConvolutions{
-    {0, 5, 5, 3, 4, 3, 3, 1, 1},  {1, 5, 5, 1, 1, 3, 3, 1, 1},   {1, 1, 1, 3, 2, 3, 3, 1, 1},
-    {2, 7, 6, 3, 5, 3, 3, 1, 1},  {3, 8, 8, 4, 8, 3, 3, 2, 1},   {2, 6, 6, 5, 7, 1, 1, 1, 0},
-    {2, 9, 9, 3, 4, 1, 1, 2, 0},  {1, 12, 12, 2, 3, 5, 5, 1, 2}, {2, 11, 10, 3, 4, 7, 7, 2, 3},
-    {4, 16, 16, 17, 9, 3, 3, 1, 1}, {1, 4, 9, 2, 3, 2, 4, 1, 0}};
+    {0, 5, 5, 3, 4, 3, 3, 1, 1},    {1, 5, 5, 1, 1, 3, 3, 1, 1},   {1, 1, 1, 3, 2, 3, 3, 1, 1},
+    {2, 7, 6, 3, 5, 3, 3, 1, 1},    {3, 8, 8, 4, 8, 3, 3, 2, 1},   {2, 6, 6, 5, 7, 1, 1, 1, 0},
+    {2, 9, 9, 3, 4, 1, 1, 2, 0},    {1, 12, 12, 2, 3, 5, 5, 1, 2}, {2, 11, 10, 3, 4, 7, 7, 2, 3},
+    {4, 16, 16, 17, 9, 3, 3, 1, 1}, {1, 4, 9, 2, 3, 2, 4, 1, 0},   {9, 20, 20, 20, 3, 3, 3, 1, 1},
+    {2, 48, 48, 32, 4, 3, 3, 1, 1}};
 
 std::int64_t input_elements(const ConvShape& shape) { return shape.n * shape.h * shape.w * shape.c; }
 std::int64_t output_elements(const ConvShape& shape) { return shape.n * shape.out_h() * shape.out_w() * shape.k; }
@@ -360,7 +363,7 @@ TEST_F(BackendAgreementTest, SoftmaxCrossEntropy) {
     for (const std::int64_t classes : {1, 2, 10, 257}) {
       for (const float smoothing : {0.0F, 0.1F}) {
         Case what;
-        what.name = text({n, classes}) + " smoothing " + std::to_string(smoothing);
+        what.name = text({n, classes}) + "smoothing " + std::to_string(smoothing);
         std::vector<float> logits = random_floats(n * classes, 1);
         for (float& value : logits) value *= 9;
         what.with(logits);
@@ -372,8 +375,8 @@ TEST_F(BackendAgreementTest, SoftmaxCrossEntropy) {
         what.scratch(host_backend()->softmax_cross_entropy_scratch(n, classes));
         what.body = [=](Backend& backend, NativeStream stream, const Memory& memory) {
           const auto call = [&](float* dlogits, MetricSums* sums) {
-            backend.softmax_cross_entropy(stream, n, classes, memory.at<float>(0), memory.at<std::int32_t>(1), smoothing,
-                                          dlogits, sums, memory.at<std::byte>(4));
+            backend.softmax_cross_entropy(stream, n, classes, memory.at<float>(0), memory.at<std::int32_t>(1),
+                                          smoothing, dlogits, sums, memory.at<std::byte>(4));
           };
           call(memory.at<float>(2), memory.at<MetricSums>(3));
           call(nullptr, memory.at<MetricSums>(3) + 1);

@@ -102,9 +102,9 @@ TEST_F(CudaGemmTest, MultipliesRowMajorMatrices) {
           for (const Factors factors : {Factors{1, 0}, Factors{0.5F, 1}, Factors{-2, 0.25F}}) {
             for (const std::int64_t spare : {0, 3}) {
               for (const std::int64_t offset : {0, 1, 4}) {
-                SCOPED_TRACE(testing::Message() << rig->name() << ": " << m << " " << n << " " << k << " " << transpose_a
-                                                << transpose_b << " beta " << factors.beta << " spare " << spare
-                                                << " offset " << offset);
+                SCOPED_TRACE(testing::Message()
+                             << rig->name() << ": " << m << " " << n << " " << k << " " << transpose_a << transpose_b
+                             << " beta " << factors.beta << " spare " << spare << " offset " << offset);
                 expect_product(*rig, gemm, {transpose_a, transpose_b, m, n, k}, factors, spare, offset);
               }
             }

@@ -39,9 +39,9 @@ std::unique_ptr<Rig> make_host_rig();
 }  // namespace penstock::trainer::test
 
 /// Ends the test when its device is not there: aloud, or as a failure where a GPU is expected.
-#define PENSTOCK_NEEDS_RIGS()                                                                        \
-  if (const std::string why = ::penstock::trainer::test::why_no_rigs(); !why.empty()) {              \
+#define PENSTOCK_NEEDS_RIGS()                                                                       \
+  if (const std::string why = ::penstock::trainer::test::why_no_rigs(); !why.empty()) {             \
     if (std::getenv("PENSTOCK_EXPECT_GPU") != nullptr) FAIL() << "a GPU is expected here: " << why; \
-    GTEST_SKIP() << why;                                                                             \
-  }                                                                                                  \
+    GTEST_SKIP() << why;                                                                            \
+  }                                                                                                 \
   static_assert(true)

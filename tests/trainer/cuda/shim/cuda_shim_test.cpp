@@ -177,6 +177,7 @@ TEST_F(CudaShimTest, FindsWriteOutsideSharedArray) {
     return complaint();
   };
 #if defined(__SANITIZE_ADDRESS__)
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(provoke(), "use-after-poison");
 #else
   EXPECT_THAT(provoke(), HasSubstr("shared memory was written outside its arrays"));
