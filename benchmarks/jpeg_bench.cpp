@@ -1,7 +1,7 @@
-// The evaluation chain over a folder of photos (read, decode, short side to 256, centre crop 224, normalise to f32 planes,
-// batches of 64) beside what bare libjpeg-turbo needs for the same files on one thread: the whole picture, and only the
-// region that the chain needs. All figures are images per processor second, in one run.
-// The folder is named by PENSTOCK_PHOTOS; make_photos.py makes one.
+// The evaluation chain over a folder of photos (read, decode, short side to 256, centre crop 224, normalise to f32
+// planes, batches of 64) beside what bare libjpeg-turbo needs for the same files on one thread: the whole picture, and
+// only the region that the chain needs. All figures are images per processor second, in one run. The folder is named by
+// PENSTOCK_PHOTOS; make_photos.py makes one.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -101,13 +101,13 @@ void EvalChain(benchmark::State& state) {
   if (photo_folder().empty()) return state.SkipWithError("set PENSTOCK_PHOTOS");
   using namespace penstock;
   const Runtime runtime({.threads = static_cast<std::size_t>(state.range(0))});
-  const Pipeline pipeline = image_folder(photo_folder())
-                                .map(decode_image())
-                                .map(resize_short_side(256))
-                                .map(center_crop(224, 224))
-                                .map(normalise({0.485F, 0.456F, 0.406F}, {0.229F, 0.224F, 0.225F},
-                                               {.layout = Layout::kChw}))
-                                .batch(64);
+  const Pipeline pipeline =
+      image_folder(photo_folder())
+          .map(decode_image())
+          .map(resize_short_side(256))
+          .map(center_crop(224, 224))
+          .map(normalise({0.485F, 0.456F, 0.406F}, {0.229F, 0.224F, 0.225F}, {.layout = Layout::kChw}))
+          .batch(64);
   std::uint64_t sum = 0;
   std::size_t images = 0;
   const double before = cpu_seconds();
@@ -122,9 +122,15 @@ void EvalChain(benchmark::State& state) {
   report(state, images, cpu_seconds() - before);
 }
 
-BENCHMARK_CAPTURE(Libjpeg, Whole/warm/threads:1, Part::kWhole)->Unit(benchmark::kMillisecond)->UseRealTime();
-BENCHMARK_CAPTURE(Libjpeg, Region/warm/threads:1, Part::kRegion)->Unit(benchmark::kMillisecond)->UseRealTime();
-BENCHMARK(EvalChain)->Name("EvalChain/warm")->ArgName("threads")->Arg(1)->Arg(2)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK_CAPTURE(Libjpeg, Whole / warm / threads : 1, Part::kWhole)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK_CAPTURE(Libjpeg, Region / warm / threads : 1, Part::kRegion)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(EvalChain)
+    ->Name("EvalChain/warm")
+    ->ArgName("threads")
+    ->Arg(1)
+    ->Arg(2)
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
 
 }  // namespace
 

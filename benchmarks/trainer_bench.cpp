@@ -1,6 +1,7 @@
 // Training images a second of the bundled trainer on the host device: ResNet-9, 28x28x1 pictures padded to 32x32, batch
-// 128, through the whole line (pipeline, pinned ring, device feed, planned step, update). Pictures are noise: speed does not
-// depend on them. The rate is what the trainer reports for its training steps; validation is small and not in it.
+// 128, through the whole line (pipeline, pinned ring, device feed, planned step, update). Pictures are noise: speed
+// does not depend on them. The rate is what the trainer reports for its training steps; validation is small and not in
+// it.
 #include <cstddef>
 #include <cstdint>
 #include <memory>

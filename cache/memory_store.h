@@ -9,6 +9,7 @@
 
 namespace penstock::cache {
 
+/// How a memory store is built. Changes speed, never results.
 struct MemoryOptions {
   /// Parts of the index, each with a lock of its own: a power of two, 1 to 65536. More help only where many more
   /// threads than this look up at once; the budget is one, whatever their number.

@@ -1,7 +1,6 @@
 // Which memory a device has handed out: the ranges, and whether an access lies inside one of them.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <mutex>

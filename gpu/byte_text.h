@@ -7,7 +7,9 @@
 
 namespace penstock::gpu {
 
+/// As format_size, rounded up.
 std::string format_size_up(std::uint64_t bytes);
+/// As format_size, rounded down.
 std::string format_size_down(std::uint64_t bytes);
 
 }  // namespace penstock::gpu

@@ -1,3 +1,4 @@
+// The last error is cleared before anything is thrown: nobody else would do it.
 #include <string>
 #include <string_view>
 

@@ -6,7 +6,6 @@
 #include <mutex>
 #include <shared_mutex>
 #include <stdexcept>
-#include <utility>
 
 #include <cuda_runtime.h>
 

@@ -2,7 +2,6 @@
 // the host compiler against a stand-in for <cuda_runtime.h>.
 #pragma once
 
-#include <cstddef>
 #include <string>
 #include <utility>
 

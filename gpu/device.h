@@ -26,6 +26,7 @@ struct Event {
 /// cudaStream_t on a CUDA device; null on others.
 using NativeStream = void*;
 
+/// Device bytes [begin, begin + bytes).
 struct ByteRange {
   const void* begin = nullptr;
   std::size_t bytes = 0;
@@ -37,22 +38,31 @@ struct ByteRange {
 struct Work {
   std::string name;
   std::function<void(NativeStream)> body;
-  std::vector<ByteRange> reads;
-  std::vector<ByteRange> writes;
+  std::vector<ByteRange> reads = {};
+  std::vector<ByteRange> writes = {};
 };
 
+/// What a device says of its memory.
 struct MemoryInfo {
   std::uint64_t free_bytes = 0;   ///< a hint only: others may take it
   std::uint64_t total_bytes = 0;  ///< of this process's share of the device
 };
 
-enum class DeviceKind : std::uint8_t { kHost, kCuda, kSimulated };
+/// What a device is.
+enum class DeviceKind : std::uint8_t {
+  kHost,       ///< host memory and threads
+  kCuda,       ///< an NVIDIA GPU
+  kSimulated,  ///< of the tests: host memory, another order
+};
 
 /// Device memory is taken in multiples of this on every device, so that "one granule less" means the same everywhere.
 inline constexpr std::uint64_t kSlabGranule = std::uint64_t{2} << 20;
+/// Page-locked host memory is taken in multiples of this.
+inline constexpr std::uint64_t kPinnedGranule = 4096;
 /// Inside a slab, sizes are rounded up to this.
 inline constexpr std::uint64_t kArenaAlignment = 256;
 
+/// The smallest multiple of `multiple` that is at least `bytes`; the sum must not overflow.
 constexpr std::uint64_t round_up(std::uint64_t bytes, std::uint64_t multiple) noexcept {
   return (bytes + multiple - 1) / multiple * multiple;
 }
@@ -83,6 +93,8 @@ class Device {
   /// True when the last recorded generation has completed. Never blocks.
   virtual bool query(Event event) = 0;
 
+  /// `work` after everything enqueued on `stream` so far. What its body throws is DeviceError with the name of the
+  /// work.
   virtual void enqueue(Stream stream, Work work) = 0;
   /// Destination, source, bytes, stream. The host side is memory of `allocate_pinned`: anything else is refused
   /// (std::logic_error).

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <vector>
 
 #include <penstock/gpu/device.h>
 #include <penstock/gpu/preflight.h>
@@ -16,12 +15,12 @@
 
 namespace penstock::gpu {
 
-/// The pinned buffers of a feed as a BatchMemory: give it to the loader (LoaderOptions::memory), then to the feed.
-/// `memory.buffers` stay owned by the JobMemory, which must outlive it, and every batch in it.
+/// The pinned buffers of a feed as a BatchMemory: give it to the loader (LoaderOptions::memory), and the loader to the
+/// feed. `memory.buffers` stay owned by the JobMemory, which must outlive it, and every batch in it.
 std::shared_ptr<BatchMemory> make_pinned_ring(FeedMemory& memory);
 
-/// A batch in a device slot: a lease. Going out of scope gives the slot back after `used` was recorded; see `release`.
-/// Move-only; moved-from is empty.
+/// A batch in a device slot: a lease, given back by `release`. Going out of scope gives the slot back too: it is filled
+/// again once everything enqueued so far on the streams of `wait_on` has run. Move-only; moved-from is empty.
 class DeviceBatch {
  public:
   DeviceBatch() = default;
@@ -33,11 +32,13 @@ class DeviceBatch {
   /// the rest is zero.
   std::byte* field(std::size_t index) const;
   const BatchLayout& layout() const;
+  /// Valid rows.
   std::size_t size() const;
-  /// The batch on the host, for origins and positions (its memory may already hold other bytes).
+  /// Epoch the batch belongs to, its number within it, and where the pipeline stands after it.
   std::uint64_t epoch() const;
   std::uint64_t index() const;
   Position position() const;
+  /// Paths of the first and the last valid row, as the source describes them; empty without rows.
   const std::string& first_source() const;
   const std::string& last_source() const;
 

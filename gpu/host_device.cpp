@@ -1,12 +1,11 @@
 // The device that is host memory and threads: the default where there is no GPU. It is as strict as a GPU is, and says
 // so where a GPU would only misbehave: memory it did not hand out, waits for events that nobody recorded, foreign
 // handles.
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
-#include <map>
 #include <mutex>
-#include <new>
 #include <shared_mutex>
 #include <stdexcept>
 #include <utility>
@@ -19,8 +18,6 @@
 
 namespace penstock::gpu {
 namespace {
-
-constexpr std::uint64_t kPinnedAlignment = 4096;
 
 class HostDevice final : public Device {
  public:
@@ -115,7 +112,7 @@ class HostDevice final : public Device {
 
   void* allocate_pinned(std::uint64_t bytes) override {
     allocation_count_.fetch_add(1, std::memory_order_relaxed);
-    void* memory = aligned(kPinnedAlignment, bytes);
+    void* memory = aligned(kPinnedGranule, bytes);
     if (memory == nullptr) refuse("host/pinned", "page-locked memory", bytes, 0, kNoCap);
     pinned_ranges_.add(memory, bytes);
     return memory;

@@ -1,3 +1,4 @@
+// Recordings and waits are operations of the queue like any other, so order is all there is to them.
 #include <utility>
 
 #include <penstock/gpu/host_stream.h>

@@ -15,6 +15,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 
 namespace penstock::gpu {
 
@@ -51,7 +52,6 @@ class HostStream {
   void wait(std::shared_ptr<const Generation> generation);
   /// Lets the thread end when the queue is empty; the destructor then joins it.
   void finish();
-  const std::string& name() const noexcept { return name_; }
 
  private:
   struct Operation {

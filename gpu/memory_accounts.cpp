@@ -4,7 +4,6 @@
 // bytes: if bytes that another charge holds on the way are in the way, it tries again, so a charge that fits is never
 // refused because of one that does not. The order (leaf to root, phase last) is the same for all, so one of the
 // competitors always gets on. Peaks are taken from committed bytes: what was refused leaves no trace.
-#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <map>

@@ -14,6 +14,7 @@
 
 namespace penstock::gpu {
 
+/// A cap that nothing reaches.
 inline constexpr std::uint64_t kNoCap = ~std::uint64_t{0};
 
 class MemoryAccount;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,7 @@ namespace penstock::gpu {
 /// What a phase needs at one batch size. Bytes as used, before rounding to granules.
 struct PhaseBytes {
   std::uint64_t step_bytes = 0;  ///< of the arena that phases share
-  std::uint64_t slot_bytes = 0;  ///< one batch in device memory; the pinned buffer of a batch has the same size
+  std::uint64_t slot_bytes = 0;  ///< one batch, BatchLayout::size_bytes, in device memory and in a pinned buffer
 };
 
 /// A phase of a job. Its account is `device/<name>/ring`; its pinned buffers are `host/pinned/<name>`.
@@ -24,11 +25,14 @@ struct PhaseNeed {
   std::size_t depth = 2;         ///< device slots of its feed, at least 1
   std::size_t pinned_depth = 3;  ///< pinned buffers of its feed, at least 2
   std::uint64_t cap_bytes = kNoCap;
+  /// Samples of its set: a larger batch is never full, so none is suggested, and the search for one that fits starts
+  /// here.
+  std::size_t sample_count = std::numeric_limits<std::size_t>::max();
   /// Bytes at any batch size; called for batches up to `batch` when suggestions are worked out. Need not be monotone.
   std::function<PhaseBytes(std::size_t batch)> bytes;
   /// Runs every unit of the phase once at full size on memory that preflight has cleared, and waits for it. May be
   /// empty.
-  std::function<void()> dry_run;
+  std::function<void()> dry_run = {};
 };
 
 /// What the step of a phase counts against the phase's cap, and what the phase leases while it runs: whole granules,
@@ -44,8 +48,9 @@ struct FixedNeed {
   std::uint64_t bytes = 0;
 };
 
+/// What a job needs in all its states, and the limits it has to keep.
 struct JobNeed {
-  std::vector<FixedNeed> fixed;
+  std::vector<FixedNeed> fixed = {};
   std::vector<PhaseNeed> phases;
   std::uint64_t device_cap_bytes = kNoCap;
   std::uint64_t pinned_cap_bytes = kNoCap;
@@ -53,9 +58,10 @@ struct JobNeed {
   std::uint64_t device_available_bytes = kNoCap;
   /// Bytes that others have charged already, by account (its own, without its children) or phase; counted as they are.
   /// `take_memory` reads them from the ledger.
-  std::vector<FixedNeed> held;
+  std::vector<FixedNeed> held = {};
 };
 
+/// Peak of an account or phase over all states of the job.
 struct PlannedAccount {
   std::string path;  ///< account, or phase name
   std::uint64_t planned_peak_bytes = 0;
@@ -76,6 +82,7 @@ struct Suggestion {
   std::vector<Suggestion> with;  ///< changes that it takes as well
 };
 
+/// What `plan_memory` worked out.
 struct MemoryPlan {
   std::vector<PlannedAccount> accounts;  ///< phases first, then accounts by path
   std::vector<PlannedState> states;
@@ -93,7 +100,7 @@ MemoryPlan plan_memory(const JobNeed& job);
 
 /// `64MiB`, `1.5GB`, `200000000` -> bytes. Throws InvalidArgument that says what was read and what is expected.
 std::uint64_t parse_size(const std::string& text);
-/// `1.50 GiB`
+/// `1.50 GiB`, rounded to the nearest hundredth.
 std::string format_size(std::uint64_t bytes);
 
 }  // namespace penstock::gpu

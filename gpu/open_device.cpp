@@ -1,5 +1,6 @@
 // From the words of a command line to a device.
 #include <charconv>
+#include <string_view>
 
 #include <unistd.h>
 

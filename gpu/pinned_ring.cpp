@@ -3,7 +3,10 @@
 // calls to end before it takes the callback away.
 #include <condition_variable>
 #include <deque>
+#include <functional>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include <penstock/gpu/device_feed.h>

@@ -1,7 +1,7 @@
 // Takes the memory of a job in one go and proves the plan. The plan's rows are the ledger's rows, so "measured equals
 // planned" is a comparison row by row; a row that others added meanwhile shows up in its parents.
+#include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include <penstock/gpu/preflight.h>
 
@@ -40,9 +40,9 @@ void make_accounts(MemoryAccounts& accounts, const JobNeed& job, const MemoryPla
     accounts.phase(phase.name);
     accounts.account("device/" + phase.name + "/ring", phase.name);
   }
-  for (const PlannedAccount& row : plan.accounts) {
-    const bool is_phase = row.path.find('/') == std::string::npos && row.path != "device";
-    if (!is_phase) accounts.account(row.path);
+  for (std::size_t i = 0; i < plan.accounts.size(); ++i) {
+    const PlannedAccount& row = plan.accounts[i];
+    if (i >= job.phases.size()) accounts.account(row.path);  // phases come first
     accounts.set_cap(row.path, row.cap_bytes);
   }
 }
@@ -53,8 +53,9 @@ FeedMemory take_feed(const std::shared_ptr<Device>& device, MemoryAccounts& acco
   feed.depth = phase.depth;
   feed.slots = Slab(device, accounts.account("device/" + phase.name + "/ring"), phase.depth * feed.slot_bytes, "slots");
   const MemoryAccount pinned = accounts.account("host/pinned/" + phase.name);
-  for (std::size_t i = 0; i < phase.pinned_depth; ++i)
+  for (std::size_t i = 0; i < phase.pinned_depth; ++i) {
     feed.buffers.emplace_back(device, pinned, feed.slot_bytes, "buffer");
+  }
   return feed;
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include <penstock/gpu/memory_accounts.h>
 #include <penstock/gpu/memory_plan.h>

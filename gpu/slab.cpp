@@ -6,8 +6,6 @@
 namespace penstock::gpu {
 namespace {
 
-constexpr std::uint64_t kPageBytes = 4096;
-
 // A size too large to be rounded is left as it is: the charge refuses it.
 std::uint64_t rounded(std::uint64_t bytes, std::uint64_t multiple) {
   return bytes > kNoCap - multiple ? bytes : round_up(bytes, multiple);
@@ -32,7 +30,7 @@ Slab::~Slab() = default;
 
 PinnedSlab::PinnedSlab(std::shared_ptr<Device> device, const MemoryAccount& account, std::uint64_t bytes,
                        std::string_view tag)
-    : charge_(account.charge(rounded(bytes, kPageBytes), tag)) {
+    : charge_(account.charge(rounded(bytes, kPinnedGranule), tag)) {
   if (charge_.bytes() == 0) return;
   auto* memory = static_cast<std::byte*>(device->allocate_pinned(charge_.bytes()));
   data_ =

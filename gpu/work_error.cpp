@@ -1,5 +1,5 @@
+// The text of the original is repeated, since few callers look at nested exceptions.
 #include <exception>
-#include <stdexcept>
 
 #include <penstock/gpu/device_error.h>
 #include <penstock/gpu/work_error.h>

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <penstock/pipeline/batch_memory.h>
 #include <penstock/pipeline/tensor.h>
@@ -20,8 +21,8 @@ struct Position {
   friend bool operator==(const Position&, const Position&) = default;
 };
 
-/// A batch on loan from its BatchMemory; copies share it, and the last one gives it back. May outlive loader and runtime.
-/// Safe to read from many threads.
+/// A batch on loan from its BatchMemory; copies share it, and the last one gives it back. May outlive loader and
+/// runtime. Safe to read from many threads.
 class Batch {
  public:
   struct State;  // engine/batch_state.h
@@ -31,8 +32,8 @@ class Batch {
   std::size_t size() const noexcept;
   std::size_t capacity() const noexcept;
   const BatchLayout& layout() const noexcept;
-  /// The memory of the whole block: `layout().size_bytes` bytes. Rows of this batch begin at row `first_row()`, which is
-  /// not 0 only for the rows that follow a failed sample within the same block.
+  /// The memory of the whole block: `layout().size_bytes` bytes. Rows of this batch begin at row `first_row()`, which
+  /// is not 0 only for the rows that follow a failed sample within the same block.
   const std::byte* data() const noexcept;
   std::size_t first_row() const noexcept;
   /// Rows `[size(), row shape]` of a field. Throws InvalidArgument for an unknown name or another type.

@@ -1,14 +1,11 @@
 // Fields of a batch one after another in one block, each at a multiple of 64 bytes, rows dense.
 #include <penstock/pipeline/batch_memory.h>
 
+#include <penstock/pipeline/engine/aligned_memory.h>
 #include <penstock/pipeline/error.h>
 
 namespace penstock {
 namespace {
-
-constexpr std::size_t kAlignment = 64;
-
-constexpr std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 std::size_t checked_product(std::size_t a, std::size_t b, const std::string& field) {
   std::size_t product = 0;
@@ -34,7 +31,7 @@ BatchLayout BatchLayout::of(const Schema& schema, std::size_t batch_size) {
       row_bytes = checked_product(row_bytes, static_cast<std::size_t>(dim), field.name);
     }
     layout.fields.push_back({field, layout.size_bytes, row_bytes, row_bytes});
-    layout.size_bytes += aligned(checked_product(row_bytes, batch_size, field.name));
+    layout.size_bytes += engine::aligned(checked_product(row_bytes, batch_size, field.name));
   }
   return layout;
 }

@@ -6,16 +6,16 @@
 
 namespace penstock {
 
-/// Random numbers of one random stage for one sample: Philox 4x32-10 (Salmon et al., 2011) keyed by the seed, counted by
-/// epoch, lineage of the sample, and the number of random stages before this one. Equal arguments give equal numbers on
-/// any thread, in any order of execution. Not safe for use from two threads at once; a stage gets its own.
+/// Random numbers of one random stage for one sample: Philox 4x32-10 (Salmon et al., 2011) keyed by the seed, counted
+/// by epoch, lineage of the sample, and the number of random stages before this one. Equal arguments give equal numbers
+/// on any thread, in any order of execution. Not safe for use from two threads at once; a stage gets its own.
 class Draw {
  public:
   Draw(std::uint64_t seed, std::uint64_t epoch, std::uint64_t lineage, std::uint32_t stage) noexcept;
 
   /// 32 uniform bits.
   std::uint32_t bits() noexcept;
-  /// Uniform in [0, 1), 24 bits of resolution times 2 (53 bits).
+  /// Uniform in [0, 1), a multiple of 2^-53.
   double uniform() noexcept;
   /// Uniform in [low, high).
   double uniform(double low, double high) noexcept { return low + (high - low) * uniform(); }

@@ -2,6 +2,7 @@
 #include <penstock/pipeline/loader.h>
 
 #include <atomic>
+#include <thread>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -39,7 +40,12 @@ class Loader::Impl {
         core_(std::make_shared<engine::LoaderCore>(runtime_.state(), pipeline.shared_plan(), options)) {
     core_->start();
   }
-  ~Impl() { core_->shutdown(); }
+  ~Impl() {
+    core_->shutdown();
+    // A worker that asks all loaders for room may hold the core for a moment more. What the maps hold, maybe the last
+    // handle on the runtime, must not end on that worker.
+    while (core_.use_count() > 1) std::this_thread::yield();
+  }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 

@@ -1,7 +1,6 @@
 // Runs a pipeline and hands out its batches in order.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -18,6 +17,7 @@
 
 namespace penstock {
 
+/// How a loader runs. Only `epoch_count`, `seed` and `start` change what it delivers.
 struct LoaderOptions {
   /// Epochs that will be asked for; nothing is prefetched past the last. Nothing: without end.
   std::optional<std::uint64_t> epoch_count = {};
@@ -25,12 +25,12 @@ struct LoaderOptions {
   int priority = 0;
   /// Seed of every `Draw`, and of shuffles that name none.
   std::uint64_t seed = 0;
-  /// The most memory that one sample may take on its way, outside its row: file bytes, decoded pixels, scratch. A larger
-  /// one is SampleError(kTooLarge).
+  /// The most memory that one sample may take on its way, outside its row: file bytes, decoded pixels, scratch. A
+  /// larger one is SampleError(kTooLarge).
   std::uint64_t max_sample_bytes = std::uint64_t{64} << 20;
   /// Where batches are written; null: a recycled pool of the loader's own, inside the runtime's budget.
   std::shared_ptr<BatchMemory> memory = {};
-  /// Where to start: `Batch::position()` of an earlier run, or of `Position` text.
+  /// Where to start: `Batch::position()` of an earlier run, or what `Loader::parse_state` read.
   Position start = {};
   /// Samples in a block; 0: chosen by the engine. Changes speed, never results.
   std::size_t block_size = 0;
@@ -42,12 +42,14 @@ struct NextResult {
   std::exception_ptr error;
 };
 
+/// One stage so far.
 struct StageReport {
   std::string name;
   std::uint64_t count = 0;  ///< samples
   double seconds = 0;       ///< thread time spent in it, summed over threads
 };
 
+/// A loader so far.
 struct LoaderReport {
   std::vector<StageReport> stages;  ///< "read", then the maps, in order
   std::uint64_t samples = 0;        ///< delivered
@@ -55,8 +57,9 @@ struct LoaderReport {
   double wait_seconds = 0;          ///< the consumer's, inside next()
 };
 
-/// Runs a pipeline on a runtime. Move-only. `next()` and `poll()` from one thread at a time (checked: std::logic_error).
-/// Destruction at any moment ends everything that runs for this loader; it waits at most for the longest user function.
+/// Runs a pipeline on a runtime. Move-only. `next()` and `poll()` from one thread at a time (checked:
+/// std::logic_error). Destruction at any moment ends everything that runs for this loader; it waits at most for the
+/// longest user function.
 class Loader {
  public:
   /// Throws InvalidArgument: no batch stage, a size of 0, a budget that cannot hold the loader's guaranteed share (with

@@ -2,9 +2,7 @@
 // pipeline.h makes one from a function; the image maps return one.
 #pragma once
 
-#include <concepts>
 #include <functional>
-#include <memory>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -101,8 +99,12 @@ MapStage value_map(std::string field, F function, std::string identity = {}) {
   using Out = std::remove_cvref_t<typename detail::CallableTraits<F>::Result>;
   static_assert(kHasDataType<In> && kHasDataType<Out>, "a value map takes and returns u8, i32, i64 or f32");
   constexpr bool kDraws = detail::takes_draw<F>(1);
-  MapStage stage{.name = "map(" + field + ")", .identity = std::move(identity), .draws = kDraws, .writes = {field},
-                 .output = {}, .bind = {}};
+  MapStage stage{.name = "map(" + field + ")",
+                 .identity = std::move(identity),
+                 .draws = kDraws,
+                 .writes = {field},
+                 .output = {},
+                 .bind = {}};
   stage.output = [field](const Schema& schema) {
     return detail::with_field(schema, field, kDataType<In>, Output{kDataType<Out>, {}}, true);
   };
@@ -121,8 +123,8 @@ MapStage value_map(std::string field, F function, std::string identity = {}) {
   return stage;
 }
 
-/// Map over one field in place: `[](View<const std::uint8_t> in, View<float> out)`, or with a trailing `Draw&`. `output`
-/// is the type and shape written; all of its dimensions must be known.
+/// Map over one field in place: `[](View<const std::uint8_t> in, View<float> out)`, or with a trailing `Draw&`.
+/// `output` is the type and shape written; all of its dimensions must be known.
 template <class F>
 MapStage view_map(std::string field, Output output, F function, std::string identity = {}) {
   using In = typename detail::ViewElement<std::remove_cvref_t<detail::ArgumentOf<F, 0>>>::Type;
@@ -130,11 +132,15 @@ MapStage view_map(std::string field, Output output, F function, std::string iden
   static_assert(std::is_const_v<In> && !std::is_const_v<Out>, "the first view is const, the second is not");
   constexpr bool kDraws = detail::takes_draw<F>(2);
   if (output.type != kDataType<Out>) {
-    throw InvalidArgument("map(" + field + "): the function writes " + to_string(kDataType<Out>) + ", the output says " +
-                          to_string(output.type));
+    throw InvalidArgument("map(" + field + "): the function writes " + to_string(kDataType<Out>) +
+                          ", the output says " + to_string(output.type));
   }
-  MapStage stage{.name = "map(" + field + ")", .identity = std::move(identity), .draws = kDraws, .writes = {field},
-                 .output = {}, .bind = {}};
+  MapStage stage{.name = "map(" + field + ")",
+                 .identity = std::move(identity),
+                 .draws = kDraws,
+                 .writes = {field},
+                 .output = {},
+                 .bind = {}};
   stage.output = [field, output](const Schema& schema) {
     return detail::with_field(schema, field, kDataType<std::remove_const_t<In>>, output, false);
   };
@@ -164,8 +170,11 @@ MapStage sample_map(F function, Outputs outputs = {}, std::string identity = {})
   } else {
     body = [function = std::move(function)](Sample sample, Draw&) { return function(std::move(sample)); };
   }
-  MapStage stage{.name = "map", .identity = std::move(identity), .draws = kDraws, .writes = {"*"}, .output = {}, .bind = {}};
-  const auto output_of = [outputs](const Schema& schema) { return outputs.empty() ? schema : Schema(outputs); };
+  MapStage stage{
+      .name = "map", .identity = std::move(identity), .draws = kDraws, .writes = {"*"}, .output = {}, .bind = {}};
+  const auto output_of = [outputs = std::move(outputs)](const Schema& schema) {
+    return outputs.empty() ? schema : Schema(outputs);
+  };
   stage.output = output_of;
   stage.bind = [output_of, body = std::move(body)](const Schema& schema) {
     return detail::sample_body(schema, output_of(schema), body);

@@ -4,10 +4,11 @@
 #include <concepts>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+#include <penstock/pipeline/mutex.h>
 
 namespace penstock {
 namespace detail {
@@ -19,7 +20,7 @@ class InstancePool {
   explicit InstancePool(std::function<T()> factory) : factory_(std::move(factory)) {}
   std::unique_ptr<T> take() {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!free_.empty()) {
         std::unique_ptr<T> instance = std::move(free_.back());
         free_.pop_back();
@@ -29,14 +30,14 @@ class InstancePool {
     return std::make_unique<T>(factory_());
   }
   void give_back(std::unique_ptr<T> instance) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     free_.push_back(std::move(instance));
   }
 
  private:
   const std::function<T()> factory_;
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<T>> free_;  // guarded by mutex_
+  Mutex mutex_;
+  std::vector<std::unique_ptr<T>> free_ PENSTOCK_GUARDED_BY(mutex_);
 };
 
 template <class T, class Signature = decltype(&T::operator())>

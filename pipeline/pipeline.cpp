@@ -12,14 +12,6 @@
 namespace penstock {
 namespace {
 
-template <class T>
-const T* find_stage(const Plan& plan) {
-  for (const Stage& stage : plan.stages) {
-    if (const auto* const found = std::get_if<T>(&stage)) return found;
-  }
-  return nullptr;
-}
-
 void require_before_batch(const Plan& plan, const std::string& name) {
   if (find_stage<BatchStage>(plan)) {
     throw InvalidArgument(name + ": it stands after batch, where only prefetch can; move it before batch");

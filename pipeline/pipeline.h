@@ -31,7 +31,8 @@ class Pipeline {
   [[nodiscard]] Pipeline map(std::string field, F function) const {
     return map(value_map(std::move(field), std::move(function)));
   }
-  /// One field in place: `map("image", Output{kF32, {3, 224, 224}}, [](View<const std::uint8_t> in, View<float> out) {})`.
+  /// One field in place:
+  /// `map("image", Output{DataType::kF32, {3, 224, 224}}, [](View<const std::uint8_t> in, View<float> out) { ... })`.
   template <class F>
   [[nodiscard]] Pipeline map(std::string field, Output output, F function) const {
     return map(view_map(std::move(field), std::move(output), std::move(function)));

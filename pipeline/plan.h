@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 #include <variant>
 #include <vector>
 
@@ -27,6 +26,7 @@ struct Shuffle {
   std::optional<std::uint64_t> seed;  ///< default: the loader's seed
 };
 
+/// Stages of a plan as `Pipeline` describes them; those that are more than their name say so.
 struct ShuffleStage {
   Shuffle options;
 };
@@ -56,8 +56,9 @@ struct PrefetchStage {
   std::size_t batches;
 };
 
-using Stage = std::variant<MapStage, ShuffleStage, RepeatStage, TakeStage, SkipStage, ShardStage, CacheStage, BatchStage,
-                           PrefetchStage>;
+/// Any stage of a plan.
+using Stage = std::variant<MapStage, ShuffleStage, RepeatStage, TakeStage, SkipStage, ShardStage, CacheStage,
+                           BatchStage, PrefetchStage>;
 
 /// Immutable once built. `schemas[i]` is the schema before stage i; the last one is that of the whole plan's samples.
 struct Plan {
@@ -65,5 +66,14 @@ struct Plan {
   std::vector<Stage> stages;
   std::vector<Schema> schemas;
 };
+
+/// The first stage of type `T` (`BatchStage`, ...); null when there is none.
+template <class T>
+const T* find_stage(const Plan& plan) noexcept {
+  for (const Stage& stage : plan.stages) {
+    if (const auto* const found = std::get_if<T>(&stage)) return found;
+  }
+  return nullptr;
+}
 
 }  // namespace penstock

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
+#include <utility>
 #include <vector>
 
 #include <penstock/pipeline/sample.h>
@@ -15,14 +15,12 @@ struct Cell {
   const std::byte* data = nullptr;
   DataType type = DataType::kU8;
   Shape shape;
-  std::size_t size_bytes() const noexcept {
-    return static_cast<std::size_t>(shape.element_count()) * byte_size(type);
-  }
+  std::size_t size_bytes() const noexcept { return static_cast<std::size_t>(shape.element_count()) * byte_size(type); }
 };
 
-/// Memory for the values that a row holds on its way; the engine's (engine/row_memory.h) reuses it from row to row, and
-/// hands out the row of the batch itself to the last map that writes a field. All memory is 64-byte aligned and followed
-/// by at least 64 bytes that may be overwritten, unless it is a row of the batch.
+/// Memory for the values that a row holds on its way; the engine's (engine/row_buffers.h) reuses it from row to row,
+/// and hands out the row of the batch itself to the last map that writes a field. All memory is 64-byte aligned and
+/// followed by at least 64 bytes that may be overwritten, unless it is a row of the batch.
 class RowMemory {
  public:
   virtual ~RowMemory() = default;
@@ -44,8 +42,7 @@ class Row {
   /// Memory for a new value of `field`, which becomes its present value when the map returns without throwing. The old
   /// value stays readable until then. Throws DataError(kTooLarge) when it is beyond the loader's largest sample.
   std::byte* write(std::size_t field, DataType type, const Shape& shape) {
-    std::byte* const data =
-        memory_->value(field, static_cast<std::size_t>(shape.element_count()) * byte_size(type));
+    std::byte* const data = memory_->value(field, static_cast<std::size_t>(shape.element_count()) * byte_size(type));
     cells_[field] = {data, type, shape};
     return data;
   }

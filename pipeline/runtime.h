@@ -11,6 +11,7 @@ namespace engine {
 class RuntimeState;
 }
 
+/// What a Runtime shares out.
 struct RuntimeOptions {
   /// Worker threads for maps; 0: as many as the machine has cores.
   std::size_t threads = 0;

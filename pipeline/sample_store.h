@@ -4,14 +4,13 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
-#include <memory>
 
 #include <penstock/pipeline/sample.h>
 
 namespace penstock {
 
-/// 128 bits that name a sample's value: source identity, every map before the cache with parameters and version, decoder
-/// and format versions; not order or selection.
+/// 128 bits that name a sample's value: source identity, every map before the cache with parameters and version,
+/// decoder and format versions; not order or selection.
 struct SampleKey {
   std::uint64_t high = 0;
   std::uint64_t low = 0;

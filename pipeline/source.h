@@ -6,7 +6,6 @@
 #include <exception>
 #include <functional>
 #include <optional>
-#include <span>
 #include <string>
 #include <system_error>
 

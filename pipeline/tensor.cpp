@@ -3,22 +3,17 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
 #include <utility>
 
+#include <penstock/pipeline/engine/aligned_memory.h>
 #include <penstock/pipeline/error.h>
 
 namespace penstock {
 namespace {
 
-constexpr std::align_val_t kAlignment{64};
-// Readers with wide loads may look a little past the end; 64 bytes are there for them.
-constexpr std::size_t kSlack = 64;
-
 std::shared_ptr<std::byte> aligned_copy(std::span<const std::byte> bytes) {
-  std::byte* const data = static_cast<std::byte*>(::operator new(bytes.size() + kSlack, kAlignment));
-  std::shared_ptr<std::byte> owner(data, [](std::byte* p) { ::operator delete(p, kAlignment); });
-  if (!bytes.empty()) std::memcpy(data, bytes.data(), bytes.size());
+  std::shared_ptr<std::byte> owner = engine::make_aligned(bytes.size());
+  if (!bytes.empty()) std::memcpy(owner.get(), bytes.data(), bytes.size());
   return owner;
 }
 

@@ -23,8 +23,10 @@ constexpr std::size_t byte_size(DataType type) noexcept {
 /// `u8`, `i32`, `i64`, `f32`, `f16`, `bf16`.
 const char* to_string(DataType type) noexcept;
 
+/// Whether `T` is the element type of some DataType.
 template <class T>
 inline constexpr bool kHasDataType = false;
+/// The DataType of a `T` for which kHasDataType holds.
 template <class T>
 inline constexpr DataType kDataType = DataType::kU8;
 #define PENSTOCK_DATA_TYPE(T, E)                \
@@ -98,6 +100,7 @@ class Tensor {
   static Tensor scalar(T value) {
     return copy_of<T>(std::span<const T>(&value, 1), Shape{});
   }
+  /// Copies `bytes`, dense row-major. Throws InvalidArgument when their count is not that of `type` and `shape`.
   static Tensor copy_of_bytes(DataType type, const Shape& shape, std::span<const std::byte> bytes);
 
   DataType type() const noexcept { return type_; }

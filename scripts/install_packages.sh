@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a job needs and that are not there yet. The one list of packages of this project.
-#   scripts/install_packages.sh JOB...      JOB: build | data | test | tidy
+#   scripts/install_packages.sh JOB...      JOB: build | data | test | bench | tidy
 # Does nothing, and asks for no rights, when all are there. Other systems: install what the list names, and go on.
 set -euo pipefail
 
@@ -8,7 +8,9 @@ declare -A packages=(
   [build]="g++ cmake ninja-build pkg-config libtbb-dev libboost1.81-dev libjpeg62-turbo-dev libspng-dev zlib1g-dev
     libhwy-dev librandom123-dev libxxhash-dev libopenblas-pthread-dev libcli11-dev nlohmann-json3-dev"
   [data]="dataset-fashion-mnist"
-  [test]="ccache libboost-context1.81-dev libgtest-dev libgmock-dev libjpeg-turbo-progs"
+  [test]="ccache libboost-context1.81-dev libgtest-dev libgmock-dev libjpeg-turbo-progs
+    python3-numpy python3-pil"
+  [bench]="libbenchmark-dev"
   [tidy]="clang-19 clang-tidy-19 clang-format-19"
 )
 

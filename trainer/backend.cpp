@@ -1,3 +1,4 @@
+// Which back end runs on a device.
 #include <penstock/trainer/backend.h>
 
 #include <penstock/trainer/cuda_backend.h>

@@ -4,13 +4,11 @@
 // A `Launch` has
 //   static constexpr std::int64_t kLanes;       lanes that may run at once: kMostLanes on the host, 1 on a GPU
 //   for_each(stream, n, f)                      f(i) for each i in [0, n)
-//   for_each_row(stream, rows, width, f)        f(row, begin, end), the ranges making up [0, width) of each row: the
-//   host
-//                                               passes (row, 0, width), a GPU thread (row, i, i + 1)
+//   for_each_row(stream, rows, width, f)        f(row, begin, end), the ranges making up [0, width) of each row:
+//                                               (row, 0, width) on the host, (row, i, i + 1) of a GPU's thread
 //   gemm(stream, spec, alpha, a, lda, b, ldb, beta, c, ldc)   as GemmSpec says; with beta 0, c is not read
-//   lanes(stream, count, f)                     f(lane, index) for index in [0, count), at once or in order; `lane` is
-//   a
-//                                               launcher too (on a GPU: the same one), whose calls stay inside the lane
+//   lanes(stream, count, f)                     f(lane, index) for index in [0, count), at once or in order; `lane`
+//                                               is a launcher too (on a GPU: the same one), whose calls stay inside it
 // All are done in stream order: a call sees what earlier calls wrote. Counts of 0 launch nothing. Functors are
 // trivially copyable, copied into the launch, and safe to run in any order; `F::kElementWork`, where there is one, says
 // how many plain element operations a call for one element costs.
@@ -36,6 +34,7 @@
 
 namespace penstock::trainer {
 
+/// The back end of any launcher.
 template <class Launch>
 class BackendOf final : public Backend {
  public:

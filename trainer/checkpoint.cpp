@@ -7,7 +7,6 @@
 #include <bit>
 #include <cstdio>
 #include <cstring>
-#include <optional>
 #include <span>
 #include <string_view>
 
@@ -265,7 +264,7 @@ std::string identity_differences(const JobIdentity& checkpoint, const JobIdentit
     const std::string before = value_in(checkpoint, name);
     const std::string after = value_in(now, name);
     if (before == after) return;
-    text += (text.empty() ? "" : "\n") + name + ": " + before + " in the checkpoint, " + after + " now";
+    text += (text.empty() ? "" : "; ") + name + ": " + before + " in the checkpoint, " + after + " now";
   };
   for (const auto& [name, value] : now) compare(name);
   for (const auto& [name, value] : checkpoint) {

@@ -30,6 +30,7 @@ class CheckpointCorrupt : public Error {
   using Error::Error;
 };
 
+/// When a checkpoint was taken.
 enum class CheckpointPhase : std::uint8_t {
   kTraining,           ///< taken within an epoch
   kValidationPending,  ///< taken at an epoch's end, before its validation
@@ -52,6 +53,7 @@ struct CheckpointState {
   std::vector<EpochRow> rows;  ///< of the epochs that were validated
 };
 
+/// All of a checkpoint.
 struct Checkpoint {
   CheckpointState state;
   std::vector<std::byte> model;  ///< `ModelLayout::state_bytes` bytes
@@ -67,7 +69,7 @@ CheckpointState read_checkpoint_state(const std::filesystem::path& file);
 /// Throws as above; CheckpointCorrupt too when a tensor is not that of `graph`.
 Checkpoint read_checkpoint(const std::filesystem::path& file, const ModelGraph& graph, const ModelLayout& layout);
 
-/// One line a difference: `batch: 128 in the checkpoint, 64 now`; empty when there is none.
+/// Every difference, on one line: `batch: 128 in the checkpoint, 64 now; ...`; empty when there is none.
 std::string identity_differences(const JobIdentity& checkpoint, const JobIdentity& now);
 
 }  // namespace penstock::trainer

@@ -1,3 +1,4 @@
+// Lanes are cut first, so that results do not depend on how many run at a time; chunks only bound a lane's buffer.
 #include <penstock/trainer/conv_chunks.h>
 
 #include <algorithm>

@@ -2,6 +2,7 @@
 #include <penstock/trainer/cuda_gemm.h>
 
 #include <algorithm>
+#include <memory>
 #include <source_location>
 #include <string>
 
@@ -63,12 +64,12 @@ CudaGemm::~CudaGemm() {
 }
 
 std::size_t CudaGemm::plan_count() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return plans_.size();
 }
 
 const CudaGemm::Plan& CudaGemm::plan_for(const Key& key) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto known = std::find_if(plans_.begin(), plans_.end(), [&](const Plan& plan) { return plan.key == key; });
   if (known != plans_.end()) return *known;
 

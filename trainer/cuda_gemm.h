@@ -8,11 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <list>
-#include <memory>
-#include <mutex>
 
 #include <cublasLt.h>
 
+#include <penstock/pipeline/mutex.h>
 #include <penstock/trainer/backend.h>
 
 namespace penstock::trainer {
@@ -39,9 +38,9 @@ class CudaGemm {
   struct Plan;
   const Plan& plan_for(const Key& key);
 
-  mutable std::mutex mutex_;
-  cublasLtHandle_t handle_ = nullptr;  // guarded by mutex_ until it is made
-  std::list<Plan> plans_;              // guarded by mutex_; entries stay where they are
+  mutable Mutex mutex_;
+  cublasLtHandle_t handle_ = nullptr;                  // made under mutex_, then never changed
+  std::list<Plan> plans_ PENSTOCK_GUARDED_BY(mutex_);  // entries stay where they are
 };
 
 }  // namespace penstock::trainer

@@ -1,3 +1,4 @@
+// The operations as loops: the one file of them that is compiled for the host.
 #include <penstock/trainer/host_backend.h>
 
 #include <penstock/trainer/backend_of.h>

@@ -1,3 +1,4 @@
+// OpenBLAS keeps its state per process, so it is set up once and for all users of the process.
 #include <penstock/trainer/host_gemm.h>
 
 #include <cstdlib>

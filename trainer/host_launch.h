@@ -41,6 +41,7 @@ class HostLane {
   }
 };
 
+/// A launcher as backend_of.h describes it, on the threads of a runtime.
 class HostLaunch {
  public:
   static constexpr std::int64_t kLanes = kMostLanes;

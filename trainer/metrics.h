@@ -5,6 +5,7 @@
 
 namespace penstock::trainer {
 
+/// What a phase came to.
 struct Metrics {
   double loss = 0;  ///< mean over samples
   double top1 = 0;  ///< fraction

@@ -11,6 +11,7 @@
 
 namespace penstock::trainer {
 
+/// Kinds of operations; ModelGraph has a function for each, which says what it does.
 enum class OperationKind : std::uint8_t {
   kConv,
   kLinear,

@@ -8,6 +8,7 @@
 
 namespace penstock::trainer {
 
+/// What a model is made for.
 struct ModelOptions {
   std::int64_t width = 0;  ///< 0: the model's default
   Shape input;             ///< [height, width, channels]

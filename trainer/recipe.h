@@ -44,6 +44,7 @@ struct Recipe {
 
 /// The recipe `name`. Throws InvalidArgument that lists the names there are.
 Recipe recipe_by_name(const std::string& name);
+/// The names that recipe_by_name knows.
 std::vector<std::string> recipe_names();
 
 /// JSON text and back. Throws InvalidArgument that says what is wrong.

@@ -113,6 +113,8 @@ fs::path find_checkpoint(const fs::path& place) {
     for (const fs::path& folder : {place / "checkpoints", place}) {
       const fs::path file = pointed(folder / "last");
       if (!file.empty()) return file;
+      const std::vector<fs::path> files = checkpoints_in(folder);  // killed before `last` was written
+      if (!files.empty()) return files.back();
     }
     throw InvalidArgument("\"" + place.string() + "\" holds no checkpoint to resume");
   }

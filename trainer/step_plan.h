@@ -23,6 +23,7 @@ struct ArenaRange {
   std::uint64_t end = 0;
 };
 
+/// Where everything lies, and how large the arena must be.
 struct StepPlan {
   std::vector<Placement> buffers;  ///< by BufferId
   std::vector<Placement> scratch;  ///< by step

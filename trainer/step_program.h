@@ -14,6 +14,7 @@
 
 namespace penstock::trainer {
 
+/// Number of a buffer in its program.
 using BufferId = std::uint32_t;
 
 /// Where a buffer lies.
@@ -24,6 +25,7 @@ enum class BufferHome : std::uint8_t {
   kLabelSlot,  ///< labels of the batch in its feed slot, i64
 };
 
+/// Memory that steps read and write.
 struct Buffer {
   std::string name;
   std::uint64_t bytes = 0;
@@ -49,8 +51,10 @@ struct StepAddresses {
   }
 };
 
+/// Makes the calls of a step; safe to run again, with other addresses.
 using StepBody = std::function<void(Backend&, NativeStream, const StepAddresses&)>;
 
+/// One operation. `reads` and `writes` are all that its body touches.
 struct Step {
   std::string name;
   std::vector<BufferId> reads;
@@ -59,6 +63,7 @@ struct Step {
   StepBody body;
 };
 
+/// The steps in the order in which they run.
 struct StepProgram {
   std::string name;  ///< `train` or `val`
   std::size_t batch = 0;

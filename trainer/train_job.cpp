@@ -183,6 +183,7 @@ gpu::PhaseNeed TrainJob::phase_need(const PhaseJob& phase, std::uint64_t cap_byt
           .depth = options_.depth,
           .pinned_depth = options_.pinned_depth,
           .cap_bytes = cap_bytes,
+          .sample_count = phase.samples,
           .bytes = [this, kind = phase.phase](std::size_t batch) { return bytes(kind, batch); },
           .dry_run = {}};
 }
@@ -215,7 +216,7 @@ void TrainJob::check_resumed() {
   }
   const std::string differences = identity_differences(state.identity, identity_);
   if (!differences.empty()) {
-    throw InvalidArgument("checkpoint \"" + resumed_file_.string() + "\" is of another job:\n" + differences);
+    throw InvalidArgument("checkpoint \"" + resumed_file_.string() + "\" is of another job: " + differences);
   }
 }
 

@@ -1,4 +1,4 @@
-// Field names are those that DESIGN names and scripts read; numbers read back as they were written, bit for bit.
+// Field names are a promise to scripts; numbers read back as they were written, bit for bit.
 #include <penstock/trainer/train_json.h>
 
 #include <nlohmann/json.hpp>

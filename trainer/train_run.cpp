@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -128,6 +129,8 @@ void TrainRun::load_state() {
 
 TrainResult TrainRun::run() {
   load_state();
+  open_feed(train_, state_.position, 1);
+  open_feed(val_, {state_.epoch, 0}, 0);
   if (folder_) {
     folder_->begin(job_.config_json(), job_.classes(), memory_.plan);
     folder_->write_rows(state_.rows);
@@ -138,8 +141,6 @@ TrainResult TrainRun::run() {
                         " samples are left out of each epoch, others each time");
   }
   const std::uint64_t epochs = job_.options().epochs;
-  open_feed(train_, state_.position, 1);
-  open_feed(val_, {state_.epoch, 0}, 0);
   const std::stop_callback stop_loaders(stop_, [this] {
     train_.feed->loader().stop();
     val_.feed->loader().stop();
@@ -172,6 +173,7 @@ std::optional<gpu::DeviceBatch> TrainRun::next_batch(Runner& runner, Meter& mete
   if (!step_recorded_ || device_.query(step_done_)) {
     const double waited = seconds_since(start) - (was_idle ? 0 : runner.step_seconds);
     meter.wait_seconds += std::max(waited, 0.0);
+    meter.done_samples = meter.samples;
   }
   return batch;
 }
@@ -187,9 +189,12 @@ void TrainRun::enqueue_step(Runner& runner, gpu::DeviceBatch batch, float learni
   step_recorded_ = true;
 }
 
-void TrainRun::report(const Runner& runner, const Meter& meter, std::uint64_t step) {
+void TrainRun::report(const Runner& runner, Meter& meter, std::uint64_t step) {
   const double seconds = std::max(meter.seconds(), 1e-9);
   const double fresh_seconds = std::max(seconds - meter.earlier_seconds, 1e-9);
+  // The ring lets the host run ahead of the device by this many steps, and all before them are done.
+  const std::uint64_t ahead = (job_.options().depth + job_.options().pinned_depth + 1) * runner.job->batch;
+  if (meter.samples > ahead) meter.done_samples = std::max(meter.done_samples, meter.samples - ahead);
   StepProgress progress;
   progress.phase = runner.job->phase;
   progress.epoch = state_.epoch + 1;
@@ -197,9 +202,9 @@ void TrainRun::report(const Runner& runner, const Meter& meter, std::uint64_t st
   progress.step = step;
   progress.steps = runner.job->steps;
   progress.samples = meter.samples;
-  progress.images_per_s = static_cast<double>(meter.samples) / fresh_seconds;
+  progress.images_per_s = static_cast<double>(meter.done_samples) / fresh_seconds;
   progress.data_wait_share = meter.wait_seconds / seconds;
-  if (runner.job->phase == Phase::kTrain) {
+  if (runner.job->phase == Phase::kTrain && meter.done_samples != 0) {
     const std::uint64_t left = job_.schedule().step_count - state_.epoch * runner.job->steps - step;
     progress.run_seconds_left = static_cast<double>(left * runner.job->batch) / progress.images_per_s;
   }
@@ -295,9 +300,11 @@ void TrainRun::probe_loss() {
 }
 
 void TrainRun::refuse_loss(const MetricSums& sums) const {
+  std::ostringstream peak;
+  peak << job_.schedule().peak;
   throw Error("the training loss is not finite in epoch " + std::to_string(state_.epoch + 1) + ": " +
               std::to_string(sums.not_finite) + " of " + std::to_string(sums.count) +
-              " samples; the peak learning rate is " + std::to_string(job_.schedule().peak) + ", a lower one may help");
+              " samples; the peak learning rate is " + peak.str() + ", a lower one may help");
 }
 
 const std::byte* TrainRun::read_state() {

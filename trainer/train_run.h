@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -50,7 +49,8 @@ class TrainRun {
     Clock::time_point start = Clock::now();
     double earlier_seconds = 0;
     double wait_seconds = 0;
-    std::uint64_t samples = 0;
+    std::uint64_t samples = 0;       // of the steps enqueued
+    std::uint64_t done_samples = 0;  // of those, known to be done
     double seconds() const;
   };
 
@@ -63,7 +63,7 @@ class TrainRun {
   void validate();
   void enqueue_step(Runner& runner, gpu::DeviceBatch batch, float learning_rate);
   std::optional<gpu::DeviceBatch> next_batch(Runner& runner, Meter& meter);
-  void report(const Runner& runner, const Meter& meter, std::uint64_t step);
+  void report(const Runner& runner, Meter& meter, std::uint64_t step);
   void clear_metrics(std::uint64_t offset);
   MetricSums read_metrics(std::uint64_t offset);
   void probe_loss();

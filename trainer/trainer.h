@@ -1,7 +1,9 @@
 // Trains an image classifier with two pipelines, training and validation, each with its own batch size and its own
 // device-memory cap. All memory is planned and taken before the first step.
 //
-//   Trainer trainer(device, runtime, {train, val, classes}, {.model = "resnet9", .epochs = 3, .batch = 128});
+//   const Recipe recipe = recipe_by_name("fashion");
+//   TrainerData data{apply_recipe(recipe, train, Phase::kTrain), apply_recipe(recipe, val, Phase::kVal), classes};
+//   Trainer trainer(device, runtime, data, {.model = "resnet9", .epochs = 3, .batch = 128, .recipe = recipe});
 //   std::cout << trainer.plan().table();
 //   TrainResult result = trainer.run(observer);
 #pragma once
@@ -31,10 +33,11 @@ struct TrainerData {
   Pipeline train;
   Pipeline val;
   std::vector<std::string> classes;  ///< names by label; of the training set, and given to validation
-  std::string train_source;          ///< where the samples come from, for config.json
-  std::string val_source;
+  std::string train_source = {};     ///< where the samples come from, for config.json
+  std::string val_source = {};
 };
 
+/// What is trained and how; all that changes results, and the limits.
 struct TrainerOptions {
   std::string model = "resnet9";  ///< `resnet9` or `mlp`
   std::int64_t width = 0;  ///< channels of the first layer (resnet9), units of the first hidden layer (mlp); 0: 64, 256
@@ -44,16 +47,16 @@ struct TrainerOptions {
   std::uint64_t train_cap_bytes = gpu::kNoCap;   ///< device bytes that training may use: its ring and its step
   std::uint64_t val_cap_bytes = gpu::kNoCap;     ///< the same for validation
   std::uint64_t device_cap_bytes = gpu::kNoCap;  ///< all device memory of the job
-  Recipe recipe;
-  std::optional<double> learning_rate;  ///< instead of the recipe's peak
-  std::optional<double> weight_decay;   ///< instead of the recipe's
-  std::uint64_t seed = 0;               ///< of weights, shuffles and random maps
-  std::size_t depth = 2;                ///< device slots of each feed
-  std::size_t pinned_depth = 3;         ///< pinned buffers of each feed
-  std::filesystem::path out;            ///< run folder; empty: nothing is written
-  std::filesystem::path resume;         ///< a checkpoint file or a run folder with checkpoints; empty: a new run
-  std::uint64_t checkpoint_steps =
-      0;  ///< a checkpoint after every so many steps of an epoch too; 0: at epochs' ends only
+  Recipe recipe = {};                        ///< the optimisation; the data have its maps already, by `apply_recipe`
+  std::optional<double> learning_rate = {};  ///< instead of the recipe's peak
+  std::optional<double> weight_decay = {};   ///< instead of the recipe's
+  std::uint64_t seed = 0;                    ///< of weights, shuffles and random maps
+  std::size_t depth = 2;                     ///< device slots of each feed
+  std::size_t pinned_depth = 3;              ///< pinned buffers of each feed
+  std::filesystem::path out = {};            ///< run folder; empty: nothing is written
+  std::filesystem::path resume = {};         ///< a checkpoint file or a run folder with checkpoints; empty: a new run
+  /// Steps of an epoch after which there is a checkpoint too; 0: at epochs' ends only.
+  std::uint64_t checkpoint_steps = 0;
 };
 
 /// How far a phase is.
@@ -64,7 +67,7 @@ struct StepProgress {
   std::uint64_t step = 0;  ///< steps enqueued in this phase, counted from 1
   std::uint64_t steps = 0;
   std::uint64_t samples = 0;    ///< of the steps so far in this run
-  double images_per_s = 0;      ///< of this phase so far
+  double images_per_s = 0;      ///< of this phase's steps that are done; 0: none is known to be
   double data_wait_share = 0;   ///< share of the phase's time that it waited for the loader
   double run_seconds_left = 0;  ///< estimate for the whole run from training steps so far; 0: not known yet
 };
@@ -87,7 +90,7 @@ struct EpochRow {
 class TrainObserver {
  public:
   virtual ~TrainObserver() = default;
-  /// Before anything is allocated: the plan that fits.
+  /// The plan, which fits; its memory has been taken, and no step has run.
   virtual void on_plan(const gpu::MemoryPlan& /*plan*/) {}
   virtual void on_step(const StepProgress& /*progress*/) {}
   virtual void on_epoch(const EpochRow& /*row*/) {}
@@ -97,6 +100,7 @@ class TrainObserver {
   virtual void on_notice(const std::string& /*text*/) {}
 };
 
+/// What a run came to.
 struct TrainResult {
   std::vector<EpochRow> rows;             ///< of the whole training, earlier runs included
   bool stopped = false;                   ///< ended by a stop request, between steps
@@ -137,7 +141,8 @@ class Trainer {
   const TrainerSummary& summary() const;
   const gpu::MemoryPlan& plan() const;
   /// Trains to the end, or until `stop` is requested. Throws gpu::PlanRefused before anything is allocated or written;
-  /// SampleError for a bad sample, Error for a loss that is not finite: checkpoints written before stay intact.
+  /// InvalidArgument before anything is written when the runtime's budget cannot hold both loaders; SampleError for a
+  /// bad sample, Error for a loss that is not finite: checkpoints written before stay intact.
   TrainResult run(TrainObserver& observer, std::stop_token stop = {});
 
  private:

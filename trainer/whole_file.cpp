@@ -2,16 +2,16 @@
 // while writing leaves at most one, which the next write takes over.
 #include <penstock/trainer/whole_file.h>
 
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstdio>
-#include <system_error>
-#include <utility>
-
 #include <penstock/pipeline/error.h>
+#include <penstock/pipeline/io/descriptor.h>
 
 namespace penstock::trainer {
 
@@ -20,21 +20,6 @@ namespace {
 [[noreturn]] void fail(const std::filesystem::path& file, const char* what, int error) {
   throw Error(std::string(what) + " \"" + file.string() + "\": " + std::generic_category().message(error));
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  int number() const noexcept { return number_; }
-  int close() { return ::close(std::exchange(number_, -1)); }
-
- private:
-  int number_;
-};
 
 void write_all(int descriptor, std::span<const std::byte> bytes, const std::filesystem::path& file) {
   while (!bytes.empty()) {
@@ -46,8 +31,8 @@ void write_all(int descriptor, std::span<const std::byte> bytes, const std::file
 }
 
 void sync_folder(const std::filesystem::path& folder) {
-  const Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (descriptor.number() < 0 || ::fsync(descriptor.number()) != 0) fail(folder, "cannot sync", errno);
+  const io::Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!descriptor || ::fsync(descriptor.get()) != 0) fail(folder, "cannot sync", errno);
 }
 
 }  // namespace
@@ -55,11 +40,11 @@ void sync_folder(const std::filesystem::path& folder) {
 void replace_file(const std::filesystem::path& file, std::span<const std::span<const std::byte>> parts) {
   const std::filesystem::path aside = file.string() + ".part";
   try {
-    Descriptor descriptor(::open(aside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-    if (descriptor.number() < 0) fail(aside, "cannot create", errno);
-    for (const std::span<const std::byte>& part : parts) write_all(descriptor.number(), part, aside);
-    if (::fsync(descriptor.number()) != 0) fail(aside, "cannot sync", errno);
-    if (descriptor.close() != 0) fail(aside, "cannot close", errno);
+    io::Descriptor descriptor(::open(aside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+    if (!descriptor) fail(aside, "cannot create", errno);
+    for (const std::span<const std::byte>& part : parts) write_all(descriptor.get(), part, aside);
+    if (::fsync(descriptor.get()) != 0) fail(aside, "cannot sync", errno);
+    if (::close(descriptor.release()) != 0) fail(aside, "cannot close", errno);
     if (std::rename(aside.c_str(), file.c_str()) != 0) fail(file, "cannot rename to", errno);
   } catch (...) {
     ::unlink(aside.c_str());
@@ -74,15 +59,15 @@ void replace_file(const std::filesystem::path& file, std::string_view text) {
 }
 
 std::vector<std::byte> read_file(const std::filesystem::path& file) {
-  const Descriptor descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
-  if (descriptor.number() < 0) fail(file, "cannot open", errno);
+  const io::Descriptor descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!descriptor) fail(file, "cannot open", errno);
   struct stat status{};
-  if (::fstat(descriptor.number(), &status) != 0) fail(file, "cannot read", errno);
+  if (::fstat(descriptor.get(), &status) != 0) fail(file, "cannot read", errno);
   if (!S_ISREG(status.st_mode)) fail(file, "cannot read", EISDIR);
   std::vector<std::byte> bytes(static_cast<std::size_t>(status.st_size));
   std::size_t at = 0;
   while (at < bytes.size()) {
-    const ssize_t count = ::read(descriptor.number(), bytes.data() + at, bytes.size() - at);
+    const ssize_t count = ::read(descriptor.get(), bytes.data() + at, bytes.size() - at);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) fail(file, "cannot read", errno);
     if (count == 0) break;

@@ -2,19 +2,24 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <new>
-#include <utility>
 
 #include <penstock/pipeline/engine/budget.h>
 
 namespace penstock::engine {
 
+/// Cache lines, and the widest loads there are.
 inline constexpr std::size_t kMemoryAlignment = 64;
 /// Wide loads and stores may run over the end by this much.
 inline constexpr std::size_t kMemorySlack = 64;
 
+/// `bytes` rounded up to the alignment.
+constexpr std::size_t aligned(std::size_t bytes) noexcept {
+  return (bytes + kMemoryAlignment - 1) / kMemoryAlignment * kMemoryAlignment;
+}
+
+/// Frees what make_aligned made.
 struct AlignedDelete {
   void operator()(std::byte* data) const noexcept { ::operator delete(data, std::align_val_t{kMemoryAlignment}); }
 };

@@ -18,12 +18,14 @@ struct LentBlock {
   std::vector<Origin> origins;  ///< one a row of the whole block
   std::shared_ptr<const BatchLayout> layout;
   std::shared_ptr<const Source> source;
+  std::shared_ptr<const void> count;  ///< its uses count the loader's blocks on loan; it goes before the lease does
 };
 
 }  // namespace penstock::engine
 
 namespace penstock {
 
+/// Immutable once a Batch has it.
 struct Batch::State {
   std::shared_ptr<const engine::LentBlock> block;
   std::size_t first_row = 0;

@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include <penstock/pipeline/engine/aligned_memory.h>
 #include <penstock/pipeline/engine/batch_state.h>
+#include <penstock/pipeline/mutex.h>
 #include <penstock/pipeline/order/order.h>
 #include <penstock/pipeline/row.h>
 #include <penstock/pipeline/sample_store.h>
@@ -25,6 +25,7 @@ struct Block;
 /// Stage number of a failure in the source; maps are counted from 0.
 inline constexpr std::int32_t kReadStage = -1;
 
+/// Where a row stands on its way.
 enum class RowState : std::uint8_t {
   kTodo,     ///< nothing has begun
   kReading,  ///< the source has been asked
@@ -68,9 +69,10 @@ class BlockRow final : public Sink {
 
 /// Answers of the cache to the rows of one block that wait; outlives the block when the loader goes first.
 struct CacheAnswers {
-  std::mutex mutex;
-  Block* block = nullptr;  ///< null once the loader has gone; guarded by mutex
-  std::vector<std::pair<std::uint32_t, std::exception_ptr>> failures;  ///< guarded by mutex
+  explicit CacheAnswers(Block* of) : block(of) {}
+  Mutex mutex;
+  Block* block PENSTOCK_GUARDED_BY(mutex);  ///< null once the loader has gone
+  std::vector<std::pair<std::uint32_t, std::exception_ptr>> failures PENSTOCK_GUARDED_BY(mutex);
 };
 
 struct OpenBatch;

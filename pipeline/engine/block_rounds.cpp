@@ -1,7 +1,6 @@
 // A round of a block: begin what can begin, run what has been read, and leave the rest for the next round.
 #include <algorithm>
-#include <cstring>
-#include <string>
+#include <mutex>
 #include <utility>
 
 #include <penstock/pipeline/engine/begin_scope.h>
@@ -9,23 +8,6 @@
 #include <penstock/pipeline/error.h>
 
 namespace penstock::engine {
-namespace {
-
-// Only the dimensions that are there: most fields have few.
-bool same_shape(const Shape& a, const Shape& b) noexcept {
-  if (a.rank() != b.rank()) return false;
-  for (std::size_t i = 0; i < a.rank(); ++i) {
-    if (a[i] != b[i]) return false;
-  }
-  return true;
-}
-
-}  // namespace
-
-std::byte* LoaderCore::place(const Block& block, std::size_t row, std::size_t field) const noexcept {
-  const BatchField& at = layout_->fields[field];
-  return block.batch->lent->lease.data() + at.offset + (block.first_row + row) * at.row_stride;
-}
 
 Charge LoaderCore::charge(std::uint64_t bytes) {
   const auto ask = [&] {
@@ -110,7 +92,7 @@ void LoaderCore::take_answers(Block& block) {
   for (std::size_t i = 0; i < block.row_count; ++i) {
     if (block.rows[i].state == RowState::kWaiting) block.rows[i].state = RowState::kTodo;
   }
-  const std::lock_guard lock(block.answers->mutex);
+  const MutexLock lock(block.answers->mutex);
   for (auto& [number, error] : block.answers->failures) {
     BlockRow& row = block.rows[number];
     row.state = RowState::kFailed;
@@ -140,15 +122,12 @@ bool LoaderCore::look_up(BlockRow& row) {
     row.state = RowState::kFailed;
     return false;
   }
-  if (!block.answers) {
-    block.answers = std::make_shared<CacheAnswers>();
-    block.answers->block = &block;
-  }
+  if (!block.answers) block.answers = std::make_shared<CacheAnswers>(&block);
   // Counted before the store can call back.
   block.answers_due.fetch_add(1, std::memory_order_relaxed);
   const Lookup found = chain_.store->begin(
       cache.key, cache.hit, [answers = block.answers, number = row.number](const std::exception_ptr& error) {
-        const std::lock_guard lock(answers->mutex);
+        const MutexLock lock(answers->mutex);
         if (!answers->block) return;
         if (error) answers->failures.emplace_back(number, error);
         answers->block->core->answered(*answers->block);
@@ -217,145 +196,6 @@ void LoaderCore::run_round(Block& block) {
   end_round(block, refused, waiting);
 }
 
-void LoaderCore::run_row(BlockRow& row, RowWorker& worker, StageClock& clock) {
-  for (std::size_t f = 0; f < worker.places.size(); ++f) worker.places[f].data = place(*row.block, row.number, f);
-  worker.buffers.begin_row(row.read_bytes, worker.places);
-  std::int32_t stage = kReadStage;
-  clock.begin_row();
-  try {
-    set_up_row(row, worker.row);
-    run_maps(row, worker, clock, stage);
-    write_row(worker, stage);
-    row.state = RowState::kDone;
-  } catch (...) {
-    // A user's function may have caught and replaced NoRoom: what counts is that the budget had no room.
-    if (worker.buffers.refused()) {
-      row.state = RowState::kRefused;
-      row.wanted_bytes = worker.buffers.needed_bytes();
-    } else {
-      fail_row(row, stage, std::current_exception());
-    }
-  }
-  clock.end_row();
-  worker.buffers.end_row();
-  row.memory.clear();
-  row.read_bytes = 0;
-  if (row.cache) row.cache->hit = {};
-}
-
-void LoaderCore::set_up_row(const BlockRow& row, Row& target) const {
-  if (row.state == RowState::kHit) {
-    set_up_kept(row, target);
-    return;
-  }
-  target.reset({0, row.placed.index}, chain_.source_fields);
-  const std::size_t first = row.number * chain_.source_fields;
-  for (std::size_t f = 0; f < chain_.source_fields; ++f) target.set_cell(f, row.block->cells[first + f]);
-}
-
-void LoaderCore::set_up_kept(const BlockRow& row, Row& target) const {
-  const Sample& hit = row.cache->hit;
-  target.reset({0, row.placed.index}, chain_.cached.size());
-  for (std::size_t f = 0; f < chain_.cached.size(); ++f) {
-    const Field& field = chain_.cached[f];
-    if (f >= hit.tensors().size() || hit.names()[f] != field.name || hit.tensors()[f].type() != field.type ||
-        !field.shape.accepts(hit.tensors()[f].shape())) {
-      throw DataError(ErrorKind::kCorrupt,
-                      "the cache gave a sample with other fields than " + chain_.cached.to_string());
-    }
-    const Tensor& tensor = hit.tensors()[f];
-    target.set_cell(f, {tensor.data(), tensor.type(), tensor.shape()});
-  }
-}
-
-void LoaderCore::run_maps(BlockRow& row, RowWorker& worker, StageClock& clock, std::int32_t& stage) {
-  const std::size_t count = chain_.maps.size();
-  for (std::size_t m = row.state == RowState::kHit ? chain_.cache_at : 0; m < count; ++m) {
-    if (row.cache && m == chain_.cache_at && row.state != RowState::kHit) pass_cache(row, worker);
-    const ChainMap& map = chain_.maps[m];
-    stage = static_cast<std::int32_t>(m);
-    worker.buffers.begin_map(map.destinations);
-    if (map.draws) {
-      Draw draw(options_.seed, row.block->batch->epoch, row.placed.lineage, map.draw_number);
-      map.body(worker.row, draw);
-    } else {
-      map.body(worker.row, worker.no_draw);
-    }
-    if (worker.buffers.refused()) throw NoRoom{};
-    clock.lap(m);
-  }
-  if (row.cache && chain_.cache_at == count && row.state != RowState::kHit) pass_cache(row, worker);
-}
-
-// A row that has been loaded goes on exactly as one that was found: with the kept values, and nothing else held. So the
-// state of the cache cannot show, not even in what is too large.
-void LoaderCore::pass_cache(BlockRow& row, RowWorker& worker) {
-  commit(row, worker.row);
-  set_up_kept(row, worker.row);
-  row.memory.clear();
-  row.read_bytes = 0;
-  worker.buffers.end_row();
-  if (row.block->one_by_one) worker.buffers.release();
-  worker.buffers.begin_row(0, worker.places);
-}
-
-void LoaderCore::write_row(const RowWorker& worker, std::int32_t& stage) const {
-  for (std::size_t f = 0; f < layout_->fields.size(); ++f) {
-    const BatchField& target = layout_->fields[f];
-    const Cell& cell = worker.row.cell(f);
-    if (cell.type != target.field.type || !same_shape(cell.shape, target.field.shape)) {
-      stage = chain_.final_fields[f];
-      throw InvalidArgument("field \"" + target.field.name + "\" is " + to_string(cell.type) + " " +
-                            cell.shape.to_string() + ", rows of the batch are " + to_string(target.field.type) + " " +
-                            target.field.shape.to_string());
-    }
-    std::byte* const data = worker.places[f].data;
-    if (cell.data != data && target.row_bytes != 0) std::memcpy(data, cell.data, target.row_bytes);
-  }
-}
-
-void LoaderCore::commit(BlockRow& row, const Row& values) {
-  RowCache& cache = *row.cache;
-  std::vector<std::string> names;
-  std::vector<Tensor> tensors;
-  for (std::size_t f = 0; f < chain_.cached.size(); ++f) {
-    const Cell& cell = values.cell(f);
-    const Field& field = chain_.cached[f];
-    if (cell.type != field.type || !field.shape.accepts(cell.shape)) {
-      throw InvalidArgument("field \"" + field.name + "\" is " + to_string(cell.type) + " " + cell.shape.to_string() +
-                            " before the cache, expected " + to_string(field.type) + " " + field.shape.to_string());
-    }
-    names.push_back(field.name);
-    tensors.push_back(Tensor::copy_of_bytes(cell.type, cell.shape, {cell.data, cell.size_bytes()}));
-  }
-  cache.hit = Sample(std::move(names), std::move(tensors), values.origin());
-  cache.owned = false;
-  chain_.store->commit(cache.key, cache.hit);
-}
-
-void LoaderCore::fail_row(BlockRow& row, std::int32_t stage, std::exception_ptr error) {
-  row.failed_stage = stage;
-  row.error = std::move(error);
-  row.state = RowState::kDone;
-  row.memory.clear();
-  row.read_bytes = 0;
-  if (!row.cache || !row.cache->owned) return;
-  row.cache->owned = false;
-  chain_.store->fail(row.cache->key, sample_error({0, stage, row.placed.index, row.error}));
-}
-
-// Leaves the row as if it had not begun.
-void LoaderCore::put_back(BlockRow& row) {
-  row.memory.clear();
-  row.read_bytes = 0;
-  row.state = RowState::kTodo;
-  if (!row.cache) return;
-  row.cache->hit = {};
-  if (!row.cache->owned) return;
-  row.cache->owned = false;
-  chain_.store->abandon(row.cache->key);
-}
-
 void LoaderCore::end_round(Block& block, std::size_t refused, std::size_t waiting) {
   if (stopped_.load(std::memory_order_relaxed)) {
     drop(block);
@@ -420,7 +260,7 @@ void LoaderCore::set_starving_locked(bool starving) {
 
 void LoaderCore::wake_starved_locked() {
   if (starved_.empty() || stopped_) return;
-  trim_workers();
+  trim();
   std::uint64_t wanted = 0;
   while (!starved_.empty()) {
     Block& oldest = *starved_.front();
@@ -455,7 +295,7 @@ void LoaderCore::drop(Block& block) {
 
 std::unique_ptr<RowWorker> LoaderCore::take_worker() {
   {
-    const std::lock_guard lock(workers_mutex_);
+    const MutexLock lock(workers_mutex_);
     if (!workers_.empty()) {
       std::unique_ptr<RowWorker> worker = std::move(workers_.back());
       workers_.pop_back();
@@ -470,15 +310,13 @@ std::unique_ptr<RowWorker> LoaderCore::take_worker() {
 
 void LoaderCore::give_back(std::unique_ptr<RowWorker> worker) {
   if (starving_.load(std::memory_order_seq_cst)) worker->buffers.release();
-  const std::lock_guard lock(workers_mutex_);
+  const MutexLock lock(workers_mutex_);
   workers_.push_back(std::move(worker));
 }
 
-void LoaderCore::trim_workers() {
-  const std::lock_guard lock(workers_mutex_);
+void LoaderCore::trim() {
+  const MutexLock lock(workers_mutex_);
   for (const std::unique_ptr<RowWorker>& worker : workers_) worker->buffers.release();
 }
-
-void LoaderCore::trim() { trim_workers(); }
 
 }  // namespace penstock::engine

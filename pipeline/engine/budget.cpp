@@ -83,13 +83,16 @@ Charge BudgetShare::try_shared(std::uint64_t bytes) {
   return Charge(shared_from_this(), bytes, true);
 }
 
-bool BudgetShare::has_room(std::uint64_t bytes) const noexcept {
-  const std::uint64_t limit = budget_->limit();
+bool BudgetShare::has_guaranteed_room(std::uint64_t bytes) const noexcept {
   const std::uint64_t used = budget_->used_.load(std::memory_order_seq_cst);
-  if (used > limit || bytes > limit - used) return false;
-  if (bytes <= free_.load(std::memory_order_seq_cst)) return true;
+  return bytes <= budget_->limit() - used && bytes <= free_.load(std::memory_order_seq_cst);
+}
+
+bool BudgetShare::has_room(std::uint64_t bytes) const noexcept {
+  if (has_guaranteed_room(bytes)) return true;
+  const std::uint64_t limit = budget_->limit();
   const std::uint64_t taken = budget_->guaranteed() + budget_->shared_used_.load(std::memory_order_seq_cst);
-  return taken <= limit && bytes <= limit - taken;
+  return bytes <= limit - budget_->used_.load(std::memory_order_seq_cst) && taken <= limit && bytes <= limit - taken;
 }
 
 }  // namespace penstock::engine

@@ -79,7 +79,8 @@ class BudgetShare : public std::enable_shared_from_this<BudgetShare> {
   Charge try_guaranteed(std::uint64_t bytes);
   /// A charge against what is over the guaranteed shares of all loaders. Empty when there is not enough.
   Charge try_shared(std::uint64_t bytes);
-  /// Whether one of the two would be granted at this moment.
+  /// Whether `try_guaranteed`, or one of the two, would be granted at this moment.
+  bool has_guaranteed_room(std::uint64_t bytes) const noexcept;
   bool has_room(std::uint64_t bytes) const noexcept;
 
  private:

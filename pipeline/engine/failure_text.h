@@ -8,6 +8,7 @@
 
 namespace penstock::engine {
 
+/// A fault in words.
 struct FailureText {
   ErrorKind kind = ErrorKind::kUserCode;
   std::string detail;

@@ -1,4 +1,5 @@
-// Opening batches, handing them out, beginning and ending. The rounds of blocks are in block_rounds.cpp.
+// Opening batches, handing them out, beginning and ending. The rounds of blocks are in block_rounds.cpp, their rows in
+// block_rows.cpp.
 #include <penstock/pipeline/engine/loader_core.h>
 
 #include <algorithm>
@@ -14,20 +15,12 @@ namespace {
 constexpr int kLooks = 100;
 constexpr int kPausesPerLook = 100;
 
-template <class T>
-const T* find_stage(const Plan& plan) {
-  for (const Stage& stage : plan.stages) {
-    if (const auto* const found = std::get_if<T>(&stage)) return found;
-  }
-  return nullptr;
-}
-
-const Plan& checked(const Plan& plan) {
+Chain make_chain(const Plan& plan) {
   if (!find_stage<BatchStage>(plan)) throw InvalidArgument("loader: the pipeline has no batch stage; add batch(size)");
   if (!plan.source->size()) {
     throw InvalidArgument("loader: the source does not know how many samples it has; only those that do are loaded");
   }
-  return plan;
+  return Chain(plan);
 }
 
 std::size_t open_batches(const Plan& plan) {
@@ -42,7 +35,7 @@ LoaderCore::LoaderCore(RuntimeState& runtime, std::shared_ptr<const Plan> plan, 
       runtime_(runtime),
       plan_(std::move(plan)),
       options_(options),
-      chain_(checked(*plan_)),
+      chain_(make_chain(*plan_)),
       layout_(std::make_shared<const BatchLayout>(chain_.layout)),
       order_(*plan_->source->size(), plan_->stages, options.seed),
       open_limit_(open_batches(*plan_)),
@@ -50,10 +43,6 @@ LoaderCore::LoaderCore(RuntimeState& runtime, std::shared_ptr<const Plan> plan, 
       totals_(chain_.maps.size() + 1) {
   const BatchStage& batch = *find_stage<BatchStage>(*plan_);
   const std::uint64_t left = order_.size() % batch.size;
-  if (batch.last == LastBatch::kRefuse && left != 0) {
-    throw InvalidArgument("batch: " + std::to_string(order_.size()) +
-                          " samples an epoch do not divide into batches of " + std::to_string(batch.size));
-  }
   batches_per_epoch_ = order_.size() / batch.size + (batch.last == LastBatch::kKeep && left != 0 ? 1 : 0);
   delivered_per_epoch_ = std::min<std::uint64_t>(order_.size(), batches_per_epoch_ * batch.size);
 
@@ -94,6 +83,7 @@ LoaderCore::LoaderCore(RuntimeState& runtime, std::shared_ptr<const Plan> plan, 
     own_pool_ = std::make_shared<RecycledPool>(share_, layout_->size_bytes, blocks);
     memory_ = own_pool_;
   }
+  memory_blocks_ = memory_->capacity();
 }
 
 void LoaderCore::start() {
@@ -125,13 +115,13 @@ void LoaderCore::shutdown() {
   for (const std::unique_ptr<OpenBatch>& batch : open) {
     for (const std::unique_ptr<Block>& block : batch->blocks) {
       if (!block->answers) continue;
-      const std::lock_guard lock(block->answers->mutex);
+      const MutexLock lock(block->answers->mutex);
       block->answers->block = nullptr;
     }
   }
   runtime_.remove(*this);
   open.clear();
-  trim_workers();
+  trim();
   runtime_.room_freed();
 }
 
@@ -184,21 +174,28 @@ void LoaderCore::fill() {
   while (std::unique_ptr<OpenBatch> batch = describe_next_batch()) {
     std::optional<BatchLease> lease = memory_->try_acquire(*layout_, batch->epoch * batches_per_epoch_ + batch->index);
     if (!lease) {
-      const std::lock_guard lock(mutex_);
-      lease_refused_ = true;
-      if (own_pool_ && !own_pool_->all_lent() && !stopped_) {
-        pool_starved_ = true;
-        set_starving_locked(true);
-        if (share_->has_room(layout_->size_bytes)) continue;
+      bool starved = false;
+      {
+        const std::lock_guard lock(mutex_);
+        lease_refused_ = true;
+        starved = own_pool_ && !own_pool_->all_lent() && !stopped_;
+        if (starved) {
+          pool_starved_ = true;
+          set_starving_locked(true);
+        }
+        wake_.notify_all();
       }
-      wake_.notify_all();
-      return;
+      if (!starved) return;
+      runtime_.trim();  // what rows keep for the next one may be all that is missing
+      if (!share_->has_guaranteed_room(layout_->size_bytes)) return;
+      continue;
     }
     batch->lent = std::make_shared<LentBlock>();
     batch->lent->lease = std::move(*lease);
     batch->lent->origins.resize(layout_->batch_size);
     batch->lent->layout = layout_;
     batch->lent->source = plan_->source;
+    batch->lent->count = lent_count_;
 
     const std::lock_guard lock(mutex_);
     cut_into_blocks(*batch);
@@ -248,18 +245,18 @@ void LoaderCore::cut_into_blocks(OpenBatch& batch) {
 bool LoaderCore::epochs_ended() const noexcept { return options_.epoch_count && take_epoch_ >= *options_.epoch_count; }
 
 bool LoaderCore::held_by_caller_locked() const {
-  return open_.empty() && lease_refused_ && own_pool_ && own_pool_->all_lent();
+  // A memory of the user's own may lend to others as well: then this is not certain, and next() waits.
+  return open_.empty() && lease_refused_ && static_cast<std::size_t>(lent_count_.use_count()) == memory_blocks_ + 1;
 }
 
 std::exception_ptr LoaderCore::held_error() const {
-  const std::string blocks = std::to_string(own_pool_->capacity());
+  const std::string blocks = std::to_string(memory_blocks_);
   const std::string bytes = std::to_string(layout_->size_bytes);
-  return std::make_exception_ptr(
-      BudgetHeldByCaller("next: all " + blocks + " batches of this loader are held by the caller (" + blocks + " x " +
-                         bytes + " = " + std::to_string(own_pool_->capacity() * layout_->size_bytes) +
-                         " bytes), none is left to be filled; let one go, or "
-                         "ask for more with prefetch(" +
-                         std::to_string(open_limit_) + ")"));
+  return std::make_exception_ptr(BudgetHeldByCaller(
+      "next: all " + blocks + " batches of this loader are held by the caller (" + blocks + " x " + bytes + " = " +
+      std::to_string(memory_blocks_ * layout_->size_bytes) + " bytes), none is left to be filled; let one go, or " +
+      (own_pool_ ? "ask for more with prefetch(" + std::to_string(open_limit_) + ")"
+                 : std::string("let the batch memory lend more"))));
 }
 
 std::exception_ptr LoaderCore::sample_error(const RowFailure& failure) const {

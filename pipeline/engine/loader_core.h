@@ -16,6 +16,7 @@
 #include <mutex>
 #include <optional>
 #include <stop_token>
+#include <utility>
 #include <vector>
 
 #include <penstock/pipeline/engine/block.h>
@@ -25,6 +26,7 @@
 #include <penstock/pipeline/engine/runtime_state.h>
 #include <penstock/pipeline/engine/stage_clock.h>
 #include <penstock/pipeline/loader.h>
+#include <penstock/pipeline/mutex.h>
 #include <penstock/pipeline/order/order.h>
 
 namespace penstock::engine {
@@ -59,6 +61,7 @@ struct RowWorker {
   Draw no_draw{0, 0, 0, 0};  ///< for maps that do not draw
 };
 
+/// Runs one plan for one Loader. `take` from one thread at a time; everything else may be called from any thread.
 class LoaderCore final : public WorkLane, public std::enable_shared_from_this<LoaderCore> {
  public:
   LoaderCore(RuntimeState& runtime, std::shared_ptr<const Plan> plan, const LoaderOptions& options);
@@ -125,7 +128,6 @@ class LoaderCore final : public WorkLane, public std::enable_shared_from_this<Lo
 
   std::unique_ptr<RowWorker> take_worker();
   void give_back(std::unique_ptr<RowWorker> worker);
-  void trim_workers();
 
   std::exception_ptr sample_error(const RowFailure& failure) const;
   void look_out() const noexcept;
@@ -145,6 +147,8 @@ class LoaderCore final : public WorkLane, public std::enable_shared_from_this<Lo
   std::shared_ptr<BudgetShare> share_;
   std::shared_ptr<RecycledPool> own_pool_;  // null when the memory is the user's
   std::shared_ptr<BatchMemory> memory_;
+  std::size_t memory_blocks_ = 0;
+  const std::shared_ptr<const void> lent_count_ = std::make_shared<char>();
 
   std::atomic<bool> stopped_{false};
   std::atomic<std::uint32_t> pump_requests_{0};
@@ -168,8 +172,8 @@ class LoaderCore final : public WorkLane, public std::enable_shared_from_this<Lo
   double wait_seconds_ = 0;
   std::vector<std::unique_ptr<Block>> spare_blocks_;
 
-  std::mutex workers_mutex_;
-  std::vector<std::unique_ptr<RowWorker>> workers_;  // guarded by workers_mutex_
+  Mutex workers_mutex_;
+  std::vector<std::unique_ptr<RowWorker>> workers_ PENSTOCK_GUARDED_BY(workers_mutex_);
   StageTotals totals_;
 };
 

@@ -5,13 +5,20 @@
 #include <algorithm>
 
 #include <tbb/blocked_range.h>
+#include <tbb/global_control.h>
+#include <tbb/info.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
 namespace penstock::engine {
 
 struct ParallelArena::Arena {
-  explicit Arena(int threads) : arena(threads, 1, tbb::task_arena::priority::high) {}
+  // oneTBB keeps to a thread a core, and says so on standard error, unless it is told that more are wanted.
+  explicit Arena(int threads)
+      : limit(tbb::global_control::max_allowed_parallelism,
+              static_cast<std::size_t>(std::max(threads, tbb::info::default_concurrency()))),
+        arena(threads, 1, tbb::task_arena::priority::high) {}
+  tbb::global_control limit;
   tbb::task_arena arena;
 };
 

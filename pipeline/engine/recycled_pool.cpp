@@ -15,7 +15,7 @@ std::optional<BatchLease> RecycledPool::try_acquire(const BatchLayout&, std::uin
   std::size_t block = 0;
   std::byte* data = nullptr;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (free_.empty()) {
       if (blocks_.size() == block_count_) return std::nullopt;
       ChargedMemory made{share_->try_guaranteed(block_bytes_), {}};
@@ -33,20 +33,20 @@ std::optional<BatchLease> RecycledPool::try_acquire(const BatchLayout&, std::uin
 
 void RecycledPool::give_back(std::size_t block) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     free_.push_back(block);
   }
-  const std::lock_guard lock(callback_mutex_);
+  const MutexLock lock(callback_mutex_);
   if (callback_) callback_();
 }
 
 void RecycledPool::on_free(std::function<void()> callback) {
-  const std::lock_guard lock(callback_mutex_);
+  const MutexLock lock(callback_mutex_);
   callback_ = std::move(callback);
 }
 
 bool RecycledPool::all_lent() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return free_.empty() && blocks_.size() == block_count_;
 }
 

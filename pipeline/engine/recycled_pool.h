@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
 #include <penstock/pipeline/batch_memory.h>
 #include <penstock/pipeline/engine/aligned_memory.h>
+#include <penstock/pipeline/mutex.h>
 
 namespace penstock::engine {
 
@@ -32,11 +32,11 @@ class RecycledPool final : public BatchMemory, public std::enable_shared_from_th
   const std::shared_ptr<BudgetShare> share_;
   const std::size_t block_bytes_;
   const std::size_t block_count_;
-  mutable std::mutex mutex_;
-  std::vector<ChargedMemory> blocks_;  // guarded by mutex_
-  std::vector<std::size_t> free_;      // guarded by mutex_
-  std::mutex callback_mutex_;
-  std::function<void()> callback_;  // guarded by callback_mutex_, which is held while it runs
+  mutable Mutex mutex_;
+  std::vector<ChargedMemory> blocks_ PENSTOCK_GUARDED_BY(mutex_);
+  std::vector<std::size_t> free_ PENSTOCK_GUARDED_BY(mutex_);
+  Mutex callback_mutex_;  // held while the callback runs, so that on_free({}) waits for it
+  std::function<void()> callback_ PENSTOCK_GUARDED_BY(callback_mutex_);
 };
 
 }  // namespace penstock::engine

@@ -9,14 +9,6 @@
 #include <penstock/pipeline/error.h>
 
 namespace penstock::engine {
-namespace {
-
-constexpr std::size_t aligned(std::size_t bytes) {
-  return (bytes + kMemoryAlignment - 1) / kMemoryAlignment * kMemoryAlignment;
-}
-
-}  // namespace
-
 void RowBuffers::begin_row(std::uint64_t read_bytes, std::span<const Place> rows) {
   rows_ = rows;
   read_bytes_ = read_bytes;

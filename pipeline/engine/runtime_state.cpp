@@ -88,12 +88,19 @@ RuntimeState::~RuntimeState() = default;
 
 void RuntimeState::add(const std::shared_ptr<WorkLane>& lane) {
   queue_.add(*lane);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase_if(lanes_, [](const std::weak_ptr<WorkLane>& other) { return other.expired(); });
   lanes_.push_back(lane);
 }
 
-void RuntimeState::remove(WorkLane& lane) { queue_.remove(lane); }
+void RuntimeState::remove(WorkLane& lane) {
+  queue_.remove(lane);
+  const MutexLock lock(mutex_);
+  std::erase_if(lanes_, [&lane](const std::weak_ptr<WorkLane>& other) {
+    const std::shared_ptr<WorkLane> held = other.lock();
+    return !held || held.get() == &lane;
+  });
+}
 
 void RuntimeState::submit(WorkLane& lane, Block& block) {
   queue_.push(lane, block);
@@ -102,7 +109,7 @@ void RuntimeState::submit(WorkLane& lane, Block& block) {
 
 std::vector<std::shared_ptr<WorkLane>> RuntimeState::lanes() {
   std::vector<std::shared_ptr<WorkLane>> alive;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const std::weak_ptr<WorkLane>& lane : lanes_) {
     if (auto held = lane.lock()) alive.push_back(std::move(held));
   }
@@ -111,7 +118,9 @@ std::vector<std::shared_ptr<WorkLane>> RuntimeState::lanes() {
 
 void RuntimeState::room_freed() {
   if (starving_.load(std::memory_order_seq_cst) == 0) return;
-  for (const std::shared_ptr<WorkLane>& lane : lanes()) lane->room_freed();
+  const std::vector<std::shared_ptr<WorkLane>> alive = lanes();
+  for (const std::shared_ptr<WorkLane>& lane : alive) lane->trim();
+  for (const std::shared_ptr<WorkLane>& lane : alive) lane->room_freed();
 }
 
 void RuntimeState::trim() {

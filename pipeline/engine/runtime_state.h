@@ -3,14 +3,13 @@
 
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include <penstock/pipeline/engine/budget.h>
 #include <penstock/pipeline/engine/parallel_arena.h>
 #include <penstock/pipeline/engine/work_queue.h>
+#include <penstock/pipeline/mutex.h>
 #include <penstock/pipeline/runtime.h>
 #include <penstock/pipeline/source.h>
 
@@ -54,8 +53,8 @@ class RuntimeState {
   const std::shared_ptr<Budget> budget_;
   WorkQueue queue_;
   std::atomic<int> starving_{0};
-  std::mutex mutex_;
-  std::vector<std::weak_ptr<WorkLane>> lanes_;  // guarded by mutex_
+  Mutex mutex_;
+  std::vector<std::weak_ptr<WorkLane>> lanes_ PENSTOCK_GUARDED_BY(mutex_);
   ParallelArena parallel_arena_;
   std::shared_ptr<FileReader> files_;
   std::unique_ptr<Workers> workers_;

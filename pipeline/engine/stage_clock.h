@@ -4,8 +4,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <vector>
+
+#include <penstock/pipeline/mutex.h>
 
 namespace penstock::engine {
 
@@ -18,20 +19,20 @@ class StageTotals {
   };
   explicit StageTotals(std::size_t stage_count) : totals_(stage_count) {}
   void add(const std::vector<Total>& block) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (std::size_t i = 0; i < block.size(); ++i) {
       totals_[i].count += block[i].count;
       totals_[i].seconds += block[i].seconds;
     }
   }
   std::vector<Total> get() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return totals_;
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::vector<Total> totals_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::vector<Total> totals_ PENSTOCK_GUARDED_BY(mutex_);
 };
 
 /// Measures the maps of one block. Rows that take less than kCheapRow are measured one in kStride, and the sum scaled.

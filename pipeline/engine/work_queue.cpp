@@ -10,17 +10,17 @@
 namespace penstock::engine {
 
 void WorkQueue::add(WorkLane& lane) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   lanes_.push_back(&lane);
 }
 
 void WorkQueue::remove(WorkLane& lane) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase(lanes_, &lane);
 }
 
 void WorkQueue::push(WorkLane& lane, Block& block) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto at = lane.due_.end();
   while (at != lane.due_.begin() && (*std::prev(at))->sequence > block.sequence) --at;
   lane.due_.insert(at, &block);
@@ -31,7 +31,7 @@ Due WorkQueue::pop() {
     const auto ready = static_cast<std::int64_t>(lane.ready_batches_.load(std::memory_order_relaxed));
     return std::tuple(lane.consumer_waits_.load(std::memory_order_relaxed), lane.priority_, -ready);
   };
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   WorkLane* best = nullptr;
   for (WorkLane* const lane : lanes_) {
     if (!lane->due_.empty() && (!best || urgency(*lane) > urgency(*best))) best = lane;
@@ -46,7 +46,7 @@ Due WorkQueue::pop() {
 }
 
 std::vector<Block*> WorkQueue::withdraw(WorkLane& lane) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<Block*> blocks(lane.due_.begin(), lane.due_.end());
   lane.due_.clear();
   return blocks;

@@ -4,10 +4,10 @@
 
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
 #include <deque>
-#include <mutex>
 #include <vector>
+
+#include <penstock/pipeline/mutex.h>
 
 namespace penstock::engine {
 
@@ -52,8 +52,8 @@ class WorkQueue {
   std::vector<Block*> withdraw(WorkLane& lane);
 
  private:
-  std::mutex mutex_;
-  std::vector<WorkLane*> lanes_;  // guarded by mutex_
+  Mutex mutex_;
+  std::vector<WorkLane*> lanes_ PENSTOCK_GUARDED_BY(mutex_);
 };
 
 }  // namespace penstock::engine

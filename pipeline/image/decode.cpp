@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <cstring>
 #include <string_view>
-#include <utility>
 
 #include <penstock/pipeline/error.h>
 #include <penstock/pipeline/image/picture_decoder.h>

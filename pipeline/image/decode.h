@@ -65,8 +65,7 @@ class PictureDecoder;
 /// - `empty_file`: no bytes;
 /// - `truncated`: the bytes end before the picture does;
 /// - `corrupt`: the bytes contradict themselves. Every warning of libjpeg about damaged data counts: pixels that it
-/// made
-///   up are never delivered;
+///   made up are never delivered;
 /// - `unsupported_format`: neither JPEG nor PNG; names BMP, GIF, WebP, TIFF and some others when recognised;
 /// - `unsupported_jpeg`: 12 bit, lossless, or of another rare kind; holds libjpeg's text;
 /// - `image_too_large`: from the header alone, before anything is allocated.

@@ -1,4 +1,4 @@
-#include <span>
+// The map over ImageDecoder: pixels go straight into the row's memory, scratch comes from the row.
 #include <utility>
 
 #include <penstock/pipeline/error.h>

@@ -1,3 +1,4 @@
+// Numbers go into identities in the shortest form that reads back as the same number, so an identity is exact.
 #include <penstock/pipeline/image/image_stage.h>
 
 #include <array>

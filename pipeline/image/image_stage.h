@@ -19,6 +19,7 @@ using FieldBody = std::function<void(Row&, std::size_t at, Draw&)>;
 /// Raise it when the values of any image map change: it is part of every identity.
 inline constexpr int kImageMapsVersion = 1;
 
+/// A map over one picture field.
 struct ImageStage {
   std::string_view name;
   std::string parameters;  ///< `height=224, width=224`; the field is added
@@ -27,6 +28,7 @@ struct ImageStage {
   FieldRule rule;
   FieldBody body;
 };
+/// The map of a plan for it.
 MapStage image_stage(ImageStage stage);
 
 /// Throws InvalidArgument unless the field is u8 [H, W, C] with C known and not 0.

@@ -22,8 +22,11 @@ class PictureDecoder {
   ImageInfo info_;
 };
 
+/// The decoder of a format, for bytes that begin as that format does. Throw DataError as ImageDecoder's constructor
+/// does.
 std::unique_ptr<PictureDecoder> open_jpeg(std::span<const std::byte> encoded, const DecodeOptions& options);
 std::unique_ptr<PictureDecoder> open_png(std::span<const std::byte> encoded, const DecodeOptions& options);
+/// Versions of the libraries.
 const char* jpeg_version() noexcept;
 const char* png_version() noexcept;
 

@@ -1,7 +1,6 @@
 // Which input pixels make an output pixel, and with what weights: a triangle as wide as the reduction. Not for users.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 namespace penstock::detail {

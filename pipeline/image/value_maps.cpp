@@ -129,7 +129,7 @@ MapStage normalise(std::vector<float> mean, std::vector<float> deviation, Normal
           },
       .body = table_body(std::move(tables), options.layout),
   });
-}
+}  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks): the body is owned by the std::function inside
 
 MapStage convert(DataType type, Convert options) {
   if (type != DataType::kF32 && type != DataType::kU8) {
@@ -148,6 +148,6 @@ MapStage convert(DataType type, Convert options) {
       .body = type == DataType::kF32 ? table_body(std::vector{plain_table<float>()}, options.layout)
                                      : table_body(std::vector{plain_table<std::uint8_t>()}, options.layout),
   });
-}
+}  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks): the body is owned by the std::function inside
 
 }  // namespace penstock

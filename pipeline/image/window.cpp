@@ -1,3 +1,4 @@
+// Row by row: what lies inside the picture is one copy, what lies outside is filled or mirrored pixel by pixel.
 #include <penstock/pipeline/image/window.h>
 
 #include <algorithm>

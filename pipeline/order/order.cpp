@@ -3,7 +3,6 @@
 #include <penstock/pipeline/order/order.h>
 
 #include <algorithm>
-#include <utility>
 
 #include <penstock/pipeline/draw.h>
 #include <penstock/pipeline/error.h>
@@ -39,10 +38,7 @@ Order::Order(std::uint64_t source_size, std::span<const Stage> stages, std::uint
                        steps_.push_back(Repeat{size_});
                        size_ = total;
                      },
-                     [&](const TakeStage& take) {
-                       steps_.push_back(Take{});
-                       size_ = std::min(size_, take.count);
-                     },
+                     [&](const TakeStage& take) { size_ = std::min(size_, take.count); },
                      [&](const SkipStage& skip) {
                        steps_.push_back(Skip{skip.count});
                        size_ -= std::min(size_, skip.count);
@@ -54,23 +50,22 @@ Order::Order(std::uint64_t source_size, std::span<const Stage> stages, std::uint
                      [](const auto&) {}},
                stage);
   }
-  std::erase_if(steps_, [](const Step& step) { return std::holds_alternative<Take>(step); });
   kept_.resize(shuffle_count_);
 }
 
 std::shared_ptr<const Permutation> Order::permutation(const Shuffled& step, std::uint64_t key) const {
-  const auto find = [&]() -> std::shared_ptr<const Permutation> {
+  const auto find = [&]() PENSTOCK_REQUIRES(mutex_) -> std::shared_ptr<const Permutation> {
     for (const Kept& kept : kept_[step.ordinal]) {
       if (kept.key == key) return kept.permutation;
     }
     return nullptr;
   };
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (auto found = find()) return found;
   }
   auto made = std::make_shared<const Permutation>(step.inner, key);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (auto found = find()) return found;
   std::vector<Kept>& kept = kept_[step.ordinal];
   if (kept.size() < kKeptPerShuffle) {

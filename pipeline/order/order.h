@@ -5,11 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <variant>
 #include <vector>
 
+#include <penstock/pipeline/mutex.h>
 #include <penstock/pipeline/order/permutation.h>
 #include <penstock/pipeline/plan.h>
 
@@ -33,7 +33,6 @@ class Order {
   void fill(std::uint64_t epoch, std::uint64_t slot, std::span<Placed> out) const;
 
  private:
-  struct Take {};
   struct Skip {
     std::uint64_t count;
   };
@@ -49,7 +48,7 @@ class Order {
     std::uint64_t inner;
     std::size_t ordinal;
   };
-  using Step = std::variant<Take, Skip, Shard, Repeat, Shuffled>;
+  using Step = std::variant<Skip, Shard, Repeat, Shuffled>;
   struct Kept {
     std::uint64_t key = 0;
     std::shared_ptr<const Permutation> permutation;
@@ -57,12 +56,12 @@ class Order {
 
   std::shared_ptr<const Permutation> permutation(const Shuffled& step, std::uint64_t key) const;
 
-  std::vector<Step> steps_;  // from the source outwards
+  std::vector<Step> steps_;  // from the source outwards; a take only shortens
   std::uint64_t size_;
   std::size_t shuffle_count_ = 0;
-  mutable std::mutex mutex_;
-  mutable std::vector<std::vector<Kept>> kept_;  // a few permutations of each shuffle; guarded by mutex_
-  mutable std::size_t next_kept_ = 0;            // guarded by mutex_
+  mutable Mutex mutex_;
+  mutable std::vector<std::vector<Kept>> kept_ PENSTOCK_GUARDED_BY(mutex_);  // a few permutations of each shuffle
+  mutable std::size_t next_kept_ PENSTOCK_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace penstock::order

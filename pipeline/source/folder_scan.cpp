@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <memory>
 #include <string_view>
 #include <unordered_map>
-#include <utility>
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -202,8 +202,8 @@ FolderListing scan_folder(const std::string& root, const ImageFolderOptions& opt
                       where + " (" + std::to_string(listing.ignored_count) + " names ignored)");
   }
   for (std::size_t i = 0; i < listing.classes.size(); ++i) {
-    if (listing.class_counts[i] == 0)
-      listing.warnings.push_back("class \"" + listing.classes[i] + "\" has no pictures");
+    if (listing.class_counts[i] != 0) continue;
+    listing.warnings.push_back("class \"" + listing.classes[i] + "\" has no pictures");
   }
   return listing;
 }

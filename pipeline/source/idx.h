@@ -10,6 +10,7 @@
 
 namespace penstock {
 
+/// What is known of the files before they are opened.
 struct IdxOptions {
   /// Number of classes: with it, a label outside [0, class_count) is refused when the files are opened. At least 1.
   std::optional<std::int64_t> class_count;

@@ -10,6 +10,7 @@
 
 namespace penstock {
 
+/// Which files count, and as which classes.
 struct ImageFolderOptions {
   /// Class names in the order of their labels, as training found them: give these when opening a validation folder, so
   /// that its labels mean the same though a class may be missing there. Empty: the folders found, in byte-wise order.

@@ -8,7 +8,6 @@
 #include <string>
 #include <utility>
 
-#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include <penstock/pipeline/error.h>

@@ -2,8 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <string>
-
 #include <penstock/pipeline/error.h>
 #include <penstock/trainer/command/argument.h>
 

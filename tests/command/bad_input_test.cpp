@@ -98,6 +98,13 @@ TEST_F(BadInputTest, ValidationLabelOutOfRange) {
   expect_refused({}, {labels, "record 23: label 10", "10 classes"});
 }
 
+TEST_F(BadInputTest, NoSamples) {
+  const std::string none = "idx:" + work_.write("no-images", test::idx_bytes({0, 28, 28}, "")) + "," +
+                           work_.write("no-labels", test::idx_bytes({0}, ""));
+  expect_refused({"--train", none}, {"--train", none, "no samples"});
+  expect_refused({"--val", none}, {"--val", none, "no samples"});
+}
+
 TEST_F(BadInputTest, LabelsWhereImagesAreDue) {
   const std::string labels = work_.path("train-labels");
   expect_refused({"--train", "idx:" + labels + "," + labels}, {labels, "0x00000801"});
@@ -123,7 +130,13 @@ TEST_F(BadInputTest, CapsThatAreNoSize) {
   expect_refused({"--val-cap", "12XiB"}, {"--val-cap", "12XiB"});
   expect_refused({"--device-cap", "-1"}, {"--device-cap", "-1"});
   expect_refused({"--device-cap", "0"}, {"--device-cap", "above 0"});
+  expect_refused({"--depth", "0"}, {"--depth", "at least 1", "'0'"});
+  expect_refused({"--depth", "1025"}, {"--depth", "at most 1024", "'1025'"});
   expect_refused({"--host-budget", "1 potato"}, {"--host-budget", "1 potato"});
+  expect_refused({"--host-budget", "134217727"}, {"--host-budget", "at least 128.00 MiB", "'134217727'"});
+  for (const std::string cap : {"--train-cap", "--val-cap", "--device-cap", "--host-budget"}) {
+    expect_refused({cap, ""}, {cap, "a value is expected, got ''"});
+  }
 }
 
 TEST_F(BadInputTest, CachesThatAreNone) {
@@ -180,7 +193,7 @@ TEST_F(BadInputTest, RunFolderThatCannotBe) {
   work_.write("taken/notes.txt", "mine");
   const ChildResult taken = test::run_penstock(with(train, {"--out", work_.path("taken")}), work_.path());
   EXPECT_EQ(taken.code, 2);
-  EXPECT_THAT(taken.err, AllOf(HasSubstr("'" + work_.path("taken") + "' is not empty"), HasSubstr("--resume")));
+  EXPECT_THAT(taken.err, HasSubstr("'" + work_.path("taken") + "' is not empty; name another folder\n"));
   EXPECT_EQ(test::read_text(work_.path("taken/notes.txt")), "mine");
 }
 

@@ -37,6 +37,13 @@ TEST(ProgressTest, SaysSpeedWaitAndTimeLeft) {
             "epoch 2/3 val   100% [####################]  1993 images/s  data wait 1.2%  1:02:03 left");
 }
 
+TEST(ProgressTest, SaysNoSpeedBeforeAStepIsDone) {
+  StepProgress first = half_way();
+  first.images_per_s = 0;
+  first.run_seconds_left = 0;
+  EXPECT_EQ(progress_text(first, false), "epoch 2/3 train  50%  data wait 1.2%");
+}
+
 TEST(ProgressTest, BarIsDrawnOverItselfAndWipedForText) {
   std::ostringstream out;
   Progress progress(out, Progress::Style::kTerminal);
@@ -81,6 +88,8 @@ TEST(TableTest, RowHasEveryFigureAndEveryPeakAgainstItsCap) {
             "       peak  train 2.00 MiB of 128.00 MiB,  device/model 3.00 MiB\n");
   const std::string heading = epoch_heading();
   EXPECT_EQ(heading.size(), epoch_text(row).find('\n') + 1) << "columns end where their headings end";
+  row.train_top1 = row.val_top1 = row.val_top5 = row.data_wait_share = 1;
+  EXPECT_EQ(heading.size(), epoch_text(row).find('\n') + 1) << "with 100.00% too";
 }
 
 }  // namespace

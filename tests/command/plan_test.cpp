@@ -19,6 +19,7 @@ using test::ChildResult;
 using test::TempFolder;
 using test::with;
 using ::testing::AllOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
@@ -94,7 +95,7 @@ TEST_F(PlanTest, ValidationBatchIsTheLargestThatFits) {
   const std::uint64_t at_four = planned(plan({"--val-batch", "4"}), "val");
   const ChildResult result = run("plan", {"--batch", "16", "--val-cap", std::to_string(at_four)});
   EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr(", the largest up to the training batch that fits\n"));
+  EXPECT_THAT(result.out, HasSubstr(" (not given: the largest up to the training batch that fits its cap)\n"));
 }
 
 TEST_F(PlanTest, CapOneByteBelowIsRefusedAndAtTheFigureItRuns) {
@@ -130,6 +131,14 @@ TEST_F(PlanTest, CapOneByteBelowIsRefusedAndAtTheFigureItRuns) {
   const json row = json::parse(fits.out.substr(0, fits.out.find('\n')));
   EXPECT_EQ(row.at("accounts").at("val").at("peak_bytes"), val_peak);
   EXPECT_EQ(row.at("accounts").at("val").at("cap_bytes"), val_peak);
+}
+
+TEST_F(PlanTest, OutputThatCannotBeWrittenIsAFailure) {
+  const std::vector<std::string> full{"/bin/sh", "-c", "exec \"$@\" > /dev/full", "sh"};
+  const ChildResult result =
+      test::run_child(with(full, test::penstock_command(with({"plan", "--json"}, job_))), work_.make_folder("work"));
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, EndsWith("penstock: cannot write to standard output\n"));
 }
 
 TEST_F(PlanTest, EveryMeasuredPeakIsThePlannedOne) {

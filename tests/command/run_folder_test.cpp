@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <string>
 
 #include <penstock/pipeline/error.h>
 #include <penstock/trainer/command/run_folder.h>
@@ -28,6 +29,17 @@ TEST(ChooseRunFolderTest, RefusesAFolderThatHoldsSomething) {
   folder.write("run/notes", "x");
   EXPECT_THAT([&] { choose_run_folder(folder.path("run"), {}); },
               ThrowsMessage<InvalidArgument>(HasSubstr("'" + folder.path("run") + "' is not empty")));
+}
+
+TEST(ChooseRunFolderTest, SaysWhatCanBeDoneAboutAnEarlierRun) {
+  const test::TempFolder folder;
+  const std::string run = folder.path("run");
+  folder.write("run/config.json", "{}");
+  EXPECT_THAT([&] { choose_run_folder(run, {}); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("or remove it: it is of a run that wrote no checkpoint")));
+  folder.write("run/checkpoints/epoch-000001.safetensors", "x");
+  EXPECT_THAT([&] { choose_run_folder(run, {}); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("or go on with that run: --resume " + run)));
 }
 
 TEST(ChooseRunFolderTest, GoesOnInTheResumedRun) {

@@ -5,9 +5,6 @@
 #include <signal.h>
 
 #include <chrono>
-#include <filesystem>
-#include <string>
-#include <vector>
 
 #include "command/program.h"
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <sstream>
 #include <string>
@@ -130,6 +131,12 @@ TEST_F(TrainTest, RefusesToResumeAnotherJob) {
   const ChildResult other = train({"--resume", "run", "--batch", "8", "--seed", "9"});
   EXPECT_EQ(other.code, 2);
   EXPECT_THAT(other.err, AllOf(HasSubstr("batch"), HasSubstr("seed")));
+  EXPECT_EQ(std::count(other.err.begin(), other.err.end(), '\n'), 1) << other.err;
+}
+
+TEST_F(TrainTest, SaysWhichClassesHaveNoSamples) {
+  const std::string labels = work_.write("train-labels", test::idx_bytes({64}, std::string(63, '\1') + "\x63"));
+  EXPECT_THAT(train({"--epochs", "1"}).out, HasSubstr(labels + ": 98 of the 100 classes, 0 to 99, have no samples"));
 }
 
 /// Two folders of JPEG files made from Fashion-MNIST, of which validation lacks a class.

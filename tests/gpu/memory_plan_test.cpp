@@ -51,6 +51,7 @@ TEST(MemoryPlanTest, HasARowForEachAccountInWholeGranules) {
                   FieldsAre("device/step", 256 * kMiB, kNoCap), FieldsAre("device/train", 64 * kMiB, kNoCap),
                   FieldsAre("device/train/ring", 64 * kMiB, kNoCap), FieldsAre("device/val", 128 * kMiB, kNoCap),
                   FieldsAre("device/val/ring", 128 * kMiB, kNoCap),
+                  FieldsAre("host", 3 * (32 + 64) * kMiB + 8192, kNoCap),
                   FieldsAre("host/pinned", 3 * (32 + 64) * kMiB + 8192, kNoCap),
                   FieldsAre("host/pinned/staging", 8192, kNoCap), FieldsAre("host/pinned/train", 96 * kMiB, kNoCap),
                   FieldsAre("host/pinned/val", 192 * kMiB, kNoCap)));
@@ -227,6 +228,7 @@ TEST(MemoryPlanTest, TableShowsAccountsAndStates) {
             "device/step                      2.00 MiB            -\n"
             "device/train                     2.00 MiB            -\n"
             "device/train/ring                2.00 MiB            -\n"
+            "host                            12.00 KiB            -\n"
             "host/pinned                     12.00 KiB            -\n"
             "host/pinned/train               12.00 KiB            -\n"
             "state                              device       pinned\n"
@@ -356,6 +358,17 @@ TEST(MemoryPlanTest, SuggestionsAreTrue) {
     }
     EXPECT_EQ(knobs, one.knobs) << plan.refusal;
   }
+}
+
+TEST(MemoryPlanTest, SuggestsNoBatchThatTheSetCannotFill) {
+  JobNeed job = two_phases();
+  job.phases[1].batch = std::size_t{1} << 40;  // looking at each of these would take days
+  job.phases[1].sample_count = 200;
+  job.device_cap_bytes = 500 * kMiB;
+  EXPECT_THAT(plan_memory(job).refusal, HasSubstr("what fits: val batch 200"));
+  job.phases[0].batch = std::size_t{1} << 40;
+  job.phases[0].sample_count = 100;
+  EXPECT_THAT(plan_memory(job).refusal, HasSubstr("train batch 100 with val batch 200"));
 }
 
 TEST(MemoryPlanTest, CapsInTheRefusalAreEnoughWhenTypedIn) {

@@ -104,8 +104,12 @@ TEST_F(PinnedRingTest, TakingTheCallbackAwayWaitsForARunningCall) {
 TEST_F(PinnedRingTest, LeasesMayOutliveTheRing) {
   BatchLease lease = take();
   ring_.reset();
+  ASSERT_TRUE(lease);
+  EXPECT_EQ(lease.data(), feed_.buffers.front().data()) << "the buffer is the feed's, not the ring's";
   std::memset(lease.data(), 1, lease.size_bytes());
+  EXPECT_EQ(feed_.buffers.front().data()[lease.size_bytes() - 1], std::byte{1});
   lease = BatchLease();
+  EXPECT_FALSE(lease);
 }
 
 TEST_F(PinnedRingTest, ServesManyThreads) {

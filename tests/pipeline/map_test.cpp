@@ -1,8 +1,6 @@
 // The three forms of map, with and without draws, and functions with a state of their own.
 #include <atomic>
 #include <cstdint>
-#include <mutex>
-#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>

@@ -7,7 +7,6 @@
 #include <mutex>
 #include <set>
 #include <stdexcept>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -36,6 +35,15 @@ TEST(ParallelTest, EveryTileOnceWithItsBounds) {
       }
     }
   }
+}
+
+TEST(ParallelTest, TakesMoreThreadsThanCoresWithoutAWord) {
+  ::testing::internal::CaptureStderr();
+  {
+    const Runtime runtime({.threads = 4 * std::size_t{std::max(1U, std::thread::hardware_concurrency())}});
+    parallel_for(runtime, 1000, 1, [](std::int64_t, std::int64_t) {});
+  }
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "") << "oneTBB says so when it gives fewer threads";
 }
 
 TEST(ParallelTest, AnExceptionIsRethrownAndTheArenaGoesOn) {

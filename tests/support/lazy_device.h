@@ -3,10 +3,8 @@
 // fast device hides, then changes bytes every time.
 #pragma once
 
-#include <algorithm>
 #include <cstring>
 #include <deque>
-#include <map>
 #include <memory>
 #include <set>
 #include <stdexcept>

@@ -1,10 +1,8 @@
 // A folder of its own for a test, gone when the test ends.
 #pragma once
 
-#include <cstddef>
 #include <filesystem>
 #include <fstream>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>

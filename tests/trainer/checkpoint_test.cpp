@@ -2,7 +2,6 @@
 
 #include <csignal>
 #include <cstring>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -187,7 +186,7 @@ TEST_F(CheckpointTest, FailedWriteLeavesTheOldOne) {
 TEST_F(CheckpointTest, ListsEachDifferenceOfTwoJobs) {
   EXPECT_EQ(identity_differences({{"batch", "128"}, {"seed", "1"}}, {{"batch", "128"}, {"seed", "1"}}), "");
   EXPECT_EQ(identity_differences({{"batch", "128"}, {"seed", "1"}, {"old", "x"}}, {{"batch", "64"}, {"seed", "1"}}),
-            "batch: 128 in the checkpoint, 64 now\nold: x in the checkpoint, nothing now");
+            "batch: 128 in the checkpoint, 64 now; old: x in the checkpoint, nothing now");
 }
 
 TEST(RunFolderTest, KeepsTheTwoNewestAndTheBest) {
@@ -216,6 +215,15 @@ TEST(RunFolderTest, NamesOfCheckpointsSortByAge) {
   EXPECT_LT(folder.checkpoint_file(1, 5), folder.checkpoint_file(1, 10));
   EXPECT_LT(folder.checkpoint_file(1, 10), folder.checkpoint_file(1, std::nullopt));
   EXPECT_LT(folder.checkpoint_file(1, std::nullopt), folder.checkpoint_file(2, 5));
+}
+
+TEST(RunFolderTest, FindsTheNewestCheckpointOfARunKilledBeforeItPointedThere) {
+  const test::TempFolder temp;
+  RunFolder folder(temp.path("run"), {});
+  folder.begin("{}", {"a", "b"}, {});
+  const std::filesystem::path file = folder.checkpoint_file(1, 5);
+  replace_file(file, "x");
+  EXPECT_EQ(find_checkpoint(temp.path("run")), file);
 }
 
 TEST(RunFolderTest, RefusesAFolderThatHoldsARun) {

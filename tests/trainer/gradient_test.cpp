@@ -1,6 +1,5 @@
 // Gradients of whole models against finite differences of their loss.
 #include <cmath>
-#include <string>
 #include <vector>
 
 #include <gmock/gmock.h>

@@ -63,6 +63,7 @@ inline std::vector<std::string> class_names() { return {"ant", "bee", "cat", "do
 /// How a job is run; nothing here changes results.
 struct RunSettings {
   std::size_t threads = 2;
+  std::uint64_t budget_bytes = std::uint64_t{256} << 20;
   std::shared_ptr<SampleStore> train_cache;
   std::shared_ptr<SampleStore> val_cache;
 };
@@ -87,7 +88,7 @@ inline trainer::TrainerOptions small_options() {
 
 inline Job make_job(const trainer::TrainerOptions& options, const Pipeline& train, const Pipeline& val,
                     const RunSettings& settings = {}) {
-  Runtime runtime(RuntimeOptions{.threads = settings.threads, .budget_bytes = std::uint64_t{256} << 20});
+  Runtime runtime(RuntimeOptions{.threads = settings.threads, .budget_bytes = settings.budget_bytes});
   std::shared_ptr<gpu::Device> device = gpu::make_host_device(runtime, std::uint64_t{1} << 30);
   trainer::TrainerData data{trainer::apply_recipe(options.recipe, train, trainer::Phase::kTrain, settings.train_cache),
                             trainer::apply_recipe(options.recipe, val, trainer::Phase::kVal, settings.val_cache),

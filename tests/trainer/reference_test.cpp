@@ -1,7 +1,6 @@
 // Two training steps and an evaluation of a whole model against PyTorch's.
 #include <cmath>
 #include <cstring>
-#include <string>
 #include <vector>
 
 #include <gmock/gmock.h>

@@ -83,6 +83,19 @@ TEST(TrainerTest, WeightsDependOnNoThreadsDepthOrCache) {
   EXPECT_NE(run_job(options).weights_hash, truth.weights_hash);
 }
 
+TEST(TrainerTest, MovesItsJobAndLetsGoOfTheOneItHeld) {
+  const TrainerOptions options = small_options();
+  TrainerOptions others = options;
+  others.seed = 12;
+  Job job = make_job(options);
+  Job other = make_job(others);
+  Trainer moved(std::move(job.trainer));
+  other.trainer = std::move(moved);
+  EXPECT_EQ(other.trainer.summary().batch, options.batch);
+  Watcher watcher;
+  EXPECT_EQ(other.trainer.run(watcher).weights_hash, run_job(options).weights_hash);
+}
+
 TEST(TrainerTest, ResumedRunEndsLikeTheRunThatWasNotStopped) {
   const test::TempFolder temp;
   TrainerOptions options = small_options();
@@ -240,6 +253,28 @@ TEST(TrainerTest, ValidationMetricsDependOnNoBatchSize) {
   }
 }
 
+TEST(TrainerTest, SaysNoSpeedBeforeAStepIsDone) {
+  TrainerOptions options = small_options();
+  options.batch = 4;  // 25 steps: more than the host can run ahead
+  Watcher watcher;
+  watcher.step = [](const StepProgress& progress) {
+    const bool first = progress.step == 1;  // just enqueued, and none before it
+    if (first) {
+      EXPECT_EQ(progress.images_per_s, 0);
+    }
+    if (first || progress.phase == Phase::kVal) {
+      EXPECT_EQ(progress.run_seconds_left, 0);
+    }
+    if (progress.step == 25) {
+      EXPECT_GT(progress.images_per_s, 0);
+    }
+    if (progress.step == 24 && progress.epoch < 3) {
+      EXPECT_GT(progress.run_seconds_left, 0);
+    }
+  };
+  make_job(options).trainer.run(watcher);
+}
+
 TEST(TrainerTest, ValidationDataChangeNoWeight) {
   TrainerOptions options = small_options();
   options.model = "resnet9";
@@ -311,6 +346,17 @@ TEST(TrainerTest, LossThatIsNotFiniteEndsTheRun) {
   EXPECT_THAT([&] { job.trainer.run(watcher); },
               ThrowsMessage<Error>(
                   AllOf(HasSubstr("the training loss is not finite in epoch 1"), HasSubstr("lower one may help"))));
+}
+
+TEST(TrainerTest, WritesNothingWhenTheBudgetHoldsOneLoaderOnly) {
+  const test::TempFolder temp;
+  TrainerOptions options = small_options();
+  options.out = temp.path("run");
+  Watcher watcher;
+  Job job = make_job(options, {.budget_bytes = std::uint64_t{100} << 20, .train_cache = {}, .val_cache = {}});
+  EXPECT_THAT([&] { job.trainer.run(watcher); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("other loaders have 67108864 bytes")));
+  EXPECT_FALSE(std::filesystem::exists(options.out));
 }
 
 TEST(TrainerTest, RefusesToResumeAnotherJob) {

@@ -50,7 +50,8 @@ std::string describe_settings(const JobOptions& options, const CheckedOptions& c
            " samples fill no batch and are left out");
   line(text, "val batch",
        std::to_string(summary.val_batch) +
-           (options.val_batch.empty() ? ", the largest up to the training batch that fits" : ""));
+           (options.val_batch.empty() ? " (not given: the largest up to the training batch that fits its cap)" : ""));
+  line(text, "depth", std::to_string(trainer.depth) + " batches of each pipeline in device memory");
   line(text, "train cap",
        gpu::format_size(trainer.train_cap_bytes) + " for its ring and its step" +
            (options.train_cap.empty() ? " (" + no_cap + ")" : ""));

@@ -3,7 +3,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include <penstock/gpu/memory_plan.h>
 #include <penstock/pipeline/error.h>
+#include <penstock/pipeline/loader.h>
 #include <penstock/trainer/command/argument.h>
 
 namespace penstock::trainer::command {
@@ -12,6 +14,10 @@ namespace {
 std::uint64_t cap_or_none(const std::string& option, const std::string& text) {
   return text.empty() ? gpu::kNoCap : parse_bytes(option, text);
 }
+
+/// A variable of a script that is not set must not pass for an option that is not given.
+const CLI::Validator kNotEmpty(
+    [](const std::string& text) { return text.empty() ? "a value is expected, got ''" : ""; }, "");
 
 std::string recipe_list() {
   std::string list;
@@ -60,9 +66,12 @@ void add_job_options(CLI::App& command, JobOptions& options) {
   command
       .add_option(
           "--device-cap", options.device_cap,
-          "All device memory of the job: model, both rings, the step memory they share, staging. Not given: what "
-          "the device has left; a phase's cap not given: this one")
+          "All device memory of the job: model, both rings, the step memory they share. Not given: what the device "
+          "has left; a phase's cap not given: this one")
       ->type_name("SIZE");
+  command.add_option("--depth", options.depth, "Batches that each pipeline keeps in device memory; changes no result")
+      ->type_name("N")
+      ->capture_default_str();
   command
       .add_option("--host-budget", options.host_budget,
                   "Host memory of samples on their way, both pipelines; not caches, not pinned buffers")
@@ -75,6 +84,9 @@ void add_job_options(CLI::App& command, JobOptions& options) {
   command.add_option("--resume", options.resume, "Goes on from a checkpoint: its file, or a run folder")
       ->type_name("PATH");
   add_common_options(command, options.common);
+  for (CLI::Option* const option : command.get_options()) {
+    if (option->get_expected_max() > 0) option->check(kNotEmpty);
+  }
 }
 
 CheckedOptions check_options(const JobOptions& options) {
@@ -94,10 +106,17 @@ CheckedOptions check_options(const JobOptions& options) {
   trainer.train_cap_bytes = cap_or_none("--train-cap", options.train_cap);
   trainer.val_cap_bytes = cap_or_none("--val-cap", options.val_cap);
   trainer.device_cap_bytes = cap_or_none("--device-cap", options.device_cap);
+  trainer.depth = parse_count("--depth", options.depth, 1);
+  if (trainer.depth > 1024) throw InvalidArgument("--depth: at most 1024 is expected, got '" + options.depth + "'");
   trainer.seed = options.common.seed();
   trainer.resume = options.resume;
   checked.threads = options.common.threads();
   checked.host_budget_bytes = parse_bytes("--host-budget", options.host_budget);
+  const std::uint64_t sample_bytes = LoaderOptions{}.max_sample_bytes;
+  if (checked.host_budget_bytes < 2 * sample_bytes) {
+    throw InvalidArgument("--host-budget: at least " + gpu::format_size(2 * sample_bytes) +
+                          " is expected, for the largest sample of each pipeline, got '" + options.host_budget + "'");
+  }
   if (!options.cache.empty()) checked.cache_bytes = parse_cache("--cache", options.cache);
   return checked;
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 
@@ -24,6 +23,7 @@ struct JobOptions {
   std::string train_cap;
   std::string val_cap;
   std::string device_cap;
+  std::string depth = "2";
   std::string host_budget = "1GiB";
   std::string learning_rate;
   std::string weight_decay;

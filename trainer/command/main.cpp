@@ -42,7 +42,10 @@ int run(int argument_count, char** arguments, SignalStop& signals) {
 int main(int argument_count, char** arguments) {
   SignalStop signals;
   try {
-    return run(argument_count, arguments, signals);
+    const int code = run(argument_count, arguments, signals);
+    if (code != kDone || std::cout.flush()) return code;
+    std::cerr << "penstock: cannot write to standard output" << std::endl;
+    return kFailed;
   } catch (const std::exception& error) {
     std::cerr << "penstock: " << error.what() << std::endl;
     return kUsage;

@@ -34,8 +34,11 @@ std::string progress_text(const StepProgress& progress, bool with_bar) {
     const auto full = static_cast<std::size_t>(share * kBarCells);
     line += " [" + std::string(full, '#') + std::string(kBarCells - full, ' ') + "]";
   }
-  std::snprintf(text, sizeof text, "  %.0f images/s  data wait %.1f%%", progress.images_per_s,
-                100 * progress.data_wait_share);
+  if (progress.images_per_s > 0) {
+    std::snprintf(text, sizeof text, "  %.0f images/s", progress.images_per_s);
+    line += text;
+  }
+  std::snprintf(text, sizeof text, "  data wait %.1f%%", 100 * progress.data_wait_share);
   line += text;
   if (progress.run_seconds_left > 0) line += "  " + time_left(progress.run_seconds_left);
   return line;

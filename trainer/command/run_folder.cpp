@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <penstock/pipeline/error.h>
+#include <penstock/trainer/run_folder.h>
 
 namespace penstock::trainer::command {
 namespace {
@@ -30,6 +31,16 @@ void require_writable(const fs::path& out) {
   }
 }
 
+/// What can be done about a folder that is not empty, other than naming another one.
+std::string way_on(const fs::path& folder) {
+  try {
+    find_checkpoint(folder);
+    return ", or go on with that run: --resume " + folder.string();
+  } catch (const InvalidArgument&) {
+    return fs::exists(folder / "config.json") ? ", or remove it: it is of a run that wrote no checkpoint" : "";
+  }
+}
+
 }  // namespace
 
 fs::path choose_run_folder(const fs::path& out, const fs::path& resume) {
@@ -43,9 +54,7 @@ fs::path choose_run_folder(const fs::path& out, const fs::path& resume) {
   std::error_code error;
   const bool same = !resumed.empty() && fs::equivalent(chosen, resumed, error);
   if (fs::exists(chosen) && !fs::is_empty(chosen) && !same) {
-    throw InvalidArgument("--out: '" + chosen.string() +
-                          "' is not empty; name another folder, or go on with that run: " + "--resume " +
-                          chosen.string());
+    throw InvalidArgument("--out: '" + chosen.string() + "' is not empty; name another folder" + way_on(chosen));
   }
   return chosen;
 }

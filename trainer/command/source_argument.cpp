@@ -1,8 +1,8 @@
 // The class list of training is the one that counts: validation is opened with it.
 #include <penstock/trainer/command/source_argument.h>
 
-#include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include <penstock/pipeline/error.h>
 #include <penstock/pipeline/source/idx.h>
@@ -25,9 +25,14 @@ OpenedSource open_idx(const std::string& option, const std::string& paths, const
   OpenedSource opened{idx(paths.substr(0, comma), labels_path, options), classes, {}};
   if (classes.empty()) {
     const source::IdxFile labels = source::read_idx_file(labels_path, source::IdxContent::kLabels);
-    const auto largest = std::max_element(labels.bytes.begin(), labels.bytes.end());
-    const std::size_t count = largest == labels.bytes.end() ? 0 : std::to_integer<std::size_t>(*largest) + 1;
+    const std::set<std::byte> seen(labels.bytes.begin(), labels.bytes.end());
+    const std::size_t count = seen.empty() ? 0 : std::to_integer<std::size_t>(*seen.rbegin()) + 1;
     for (std::size_t label = 0; label < count; ++label) opened.classes.push_back(std::to_string(label));
+    if (seen.size() < count) {
+      opened.notices.push_back(labels_path + ": " + std::to_string(count - seen.size()) + " of the " +
+                               std::to_string(count) + " classes, 0 to " + std::to_string(count - 1) +
+                               ", have no samples");
+    }
   }
   return opened;
 }
@@ -43,10 +48,8 @@ OpenedSource open_folder(const std::string& option, const std::string& path, con
   return opened;
 }
 
-}  // namespace
-
-OpenedSource open_source(const std::string& option, const std::string& argument,
-                         const std::vector<std::string>& classes) {
+OpenedSource open_form(const std::string& option, const std::string& argument,
+                       const std::vector<std::string>& classes) {
   if (argument.starts_with("idx:")) return open_idx(option, argument.substr(4), classes);
   if (argument.starts_with("folder:")) return open_folder(option, argument.substr(7), classes);
   std::error_code error;
@@ -56,6 +59,15 @@ OpenedSource open_source(const std::string& option, const std::string& argument,
     throw InvalidArgument(option + ": '" + argument + "' is a file; " + kForms);
   }
   throw InvalidArgument(option + ": '" + argument + "': no such folder; " + kForms);
+}
+
+}  // namespace
+
+OpenedSource open_source(const std::string& option, const std::string& argument,
+                         const std::vector<std::string>& classes) {
+  OpenedSource opened = open_form(option, argument, classes);
+  if (opened.samples.size() == 0U) throw InvalidArgument(option + ": '" + argument + "' has no samples");
+  return opened;
 }
 
 }  // namespace penstock::trainer::command

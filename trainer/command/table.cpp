@@ -21,7 +21,7 @@ std::string epoch_heading() { return "epoch  train loss   top-1    val loss   to
 
 std::string epoch_text(const EpochRow& row) {
   char line[160];
-  std::snprintf(line, sizeof line, "%5llu  %10.4f  %5.2f%%  %10.4f  %5.2f%%  %5.2f%%  %9.0f  %8.1f%%\n",
+  std::snprintf(line, sizeof line, "%5llu  %10.4f %6.2f%%  %10.4f %6.2f%% %6.2f%%  %9.0f  %8.1f%%\n",
                 static_cast<unsigned long long>(row.epoch), row.train_loss, 100 * row.train_top1, row.val_loss,
                 100 * row.val_top1, 100 * row.val_top5, row.images_per_s, 100 * row.data_wait_share);
   std::string text = line;

@@ -21,9 +21,7 @@ class Display : public TrainObserver {
  public:
   Display(std::ostream& people, Progress::Style style, bool json) : progress_(people, style), json_(json) {}
 
-  void on_plan(const gpu::MemoryPlan& plan) override {
-    progress_.print(std::string("\n").append(plan.table()).append("\n"));
-  }
+  void on_plan(const gpu::MemoryPlan& plan) override { progress_.print("\n" + plan.table() + "\n"); }
   void on_step(const StepProgress& progress) override { progress_.show(progress, std::chrono::steady_clock::now()); }
   void on_epoch(const EpochRow& row) override {
     if (json_) std::cout << row_to_json(row) << std::endl;

@@ -23,6 +23,7 @@ namespace {
 
 using test::BytesSource;
 using test::numbers;
+using testing::ThrowsMessage;
 
 Pipeline sums(std::shared_ptr<BytesSource> source) {
   return Pipeline(std::move(source))
@@ -59,9 +60,11 @@ TEST(LoaderBudgetTest, RefusesABudgetThatCannotHoldTheShareWithTheArithmetic) {
 }
 
 TEST(LoaderBudgetTest, RefusesOptionsOfTheRuntimeThatCannotWork) {
-  EXPECT_THROW(Runtime({.budget_bytes = 0}), InvalidArgument);
-  EXPECT_THROW(Runtime({.threads = 1025}), InvalidArgument);
-  EXPECT_THROW(Runtime({.io_threads = 0}), InvalidArgument);
+  EXPECT_THAT([] { Runtime({.budget_bytes = 0}); }, ThrowsMessage<InvalidArgument>("runtime: a budget of 0 bytes"));
+  EXPECT_THAT([] { Runtime({.threads = 1025}); },
+              ThrowsMessage<InvalidArgument>("runtime: 1025 threads; at most 1024 are possible"));
+  EXPECT_THAT([] { Runtime({.io_threads = 0}); },
+              ThrowsMessage<InvalidArgument>("runtime: 0 I/O threads; 1 to 1024 are possible"));
 }
 
 TEST(LoaderBudgetTest, TheTightestBudgetStillDeliversEverything) {
@@ -315,14 +318,81 @@ TEST(LoaderBudgetTest, MemoryOfTheCallersOwnIsAskedInOrderAndGivenBack) {
   }
 }
 
-TEST(LoaderBudgetTest, NextWaitsForMemoryThatAnotherThreadGivesBack) {
-  const auto memory = std::make_shared<SmallMemory>(64, 1);
+TEST(LoaderBudgetTest, BlocksOfTheCallersMemoryThatTheCallerHoldsAreAnErrorNotAHang) {
+  const auto memory = std::make_shared<SmallMemory>(64, 2);
+  const Runtime runtime({.threads = 1});
+  Loader loader(runtime, numbers(20).batch(4), {.epoch_count = 1, .memory = memory});
+  std::optional<Batch> first = loader.next();
+  const std::optional<Batch> second = loader.next();
+  try {
+    loader.next();
+    FAIL() << "nothing was thrown";
+  } catch (const BudgetHeldByCaller& error) {
+    EXPECT_STREQ(error.what(),
+                 "next: all 2 batches of this loader are held by the caller (2 x 64 = 128 bytes), none is left to be "
+                 "filled; let one go, or let the batch memory lend more");
+  }
+  first.reset();
+  EXPECT_EQ(test::values(*loader.next())[0], 80);
+}
+
+TEST(LoaderBudgetTest, NextWaitsForMemoryThatSomebodyElseGivesBack) {
+  const auto memory = std::make_shared<SmallMemory>(64, 2);
   const Runtime runtime({.threads = 1});
   Loader loader(runtime, numbers(8).batch(4), {.epoch_count = 1, .memory = memory});
-  std::optional<Batch> first = loader.next();
-  std::thread other([&] { first.reset(); });
+  std::optional<BatchLease> lent = memory->try_acquire(loader.layout(), 0);
+  const std::optional<Batch> first = loader.next();
+  EXPECT_FALSE(loader.poll());
+  std::thread other([&] { lent.reset(); });
   EXPECT_EQ(test::values(*loader.next())[0], 40);
   other.join();
+}
+
+/// Two maps, of which the first waits at the gate with a buffer of 2,000 bytes, which its worker then keeps.
+Pipeline with_buffers(std::size_t count, const Shape& row, test::Gate& gate) {
+  return Pipeline(std::make_shared<BytesSource>(std::vector<std::int64_t>(count, 16)))
+      .map("bytes", Output{DataType::kU8, {2000}},
+           [&gate](View<const std::uint8_t>, View<std::uint8_t>) { gate.wait(); })
+      .map("bytes", Output{DataType::kI64, row}, [](View<const std::uint8_t>, View<std::int64_t>) {});
+}
+
+TEST(LoaderBudgetTest, BuffersOfIdleWorkersMakeRoomForABatch) {
+  const Runtime runtime({.threads = 4});
+  test::Gate gate;
+  Loader loader(runtime, with_buffers(16, {64}, gate).batch(4),
+                {.epoch_count = 1, .max_sample_bytes = 3000, .block_size = 1});
+  loader.warm_up();
+  gate.await_arrivals(4);
+  gate.open();
+  while (loader.report().stages.back().count < 8) std::this_thread::yield();
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(loader.next()->size(), 4u);
+  EXPECT_FALSE(loader.next());
+}
+
+TEST(LoaderBudgetTest, BuffersOfAnotherLoadersIdleWorkersMakeRoomForARow) {
+  const Runtime runtime({.threads = 3, .budget_bytes = 3 * 64 + 2500 + 3 * 64 + 5500});
+  test::Gate gate;
+  Loader idle(runtime, with_buffers(3, {}, gate).batch(4), {.epoch_count = 1, .max_sample_bytes = 2500});
+  idle.warm_up();
+  gate.await_arrivals(3);
+  const auto source = std::make_shared<BytesSource>(std::vector<std::int64_t>(8, 5000));
+  Loader loader(runtime, sums(source).batch(4), {.epoch_count = 1, .max_sample_bytes = 5500});
+  loader.warm_up();
+  gate.open();
+  while (idle.report().stages.back().count < 3) std::this_thread::yield();
+  EXPECT_EQ(test::flat_epoch(loader, "bytes").size(), 8u);
+}
+
+TEST(LoaderBudgetTest, BuffersOfAnotherLoadersIdleWorkersMakeRoomForABatch) {
+  const Runtime runtime({.threads = 3, .budget_bytes = 3 * 64 + 2500 + 3 * 1600 + 100});
+  test::Gate gate;
+  Loader idle(runtime, with_buffers(3, {}, gate).batch(4), {.epoch_count = 1, .max_sample_bytes = 2500});
+  idle.warm_up();
+  gate.await_arrivals(3);
+  gate.open();
+  while (idle.report().stages.back().count < 3) std::this_thread::yield();
+  Loader loader(runtime, numbers(200).batch(200), {.epoch_count = 1, .max_sample_bytes = 100});
+  EXPECT_EQ(test::flat_epoch(loader).size(), 200u);
 }
 
 }  // namespace

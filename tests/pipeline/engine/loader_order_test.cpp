@@ -1,7 +1,6 @@
 // The same batches whatever the threads, block size, cache and point of resuming; whole epochs; last batches.
 #include <algorithm>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>

@@ -275,6 +275,23 @@ TEST(LoaderTeardownTest, ALoaderMayRunInsideAMapOfAnother) {
   EXPECT_EQ(test::flat_epoch(loader), (std::vector<std::int64_t>{100, 110, 120, 130, 140, 150}));
 }
 
+// Workers that look for room for one loader hold the others too: what a map holds must not end on one of them.
+TEST(LoaderTeardownTest, AMapMayHoldTheLastHandleOnItsRuntime) {
+  for (int round = 0; round < 1000; ++round) {
+    std::optional<Runtime> runtime(std::in_place,
+                                   RuntimeOptions{.threads = 4, .budget_bytes = 3 * 128 + 300, .io_threads = 1});
+    const auto source = std::make_shared<test::BytesSource>(std::vector<std::int64_t>(40, 200));
+    Loader loader(*runtime,
+                  Pipeline(source)
+                      .map("bytes", Output{DataType::kI64, {}},
+                           [held = *runtime](View<const std::uint8_t>, View<std::int64_t> out) { out[0] = 1; })
+                      .batch(1 + round % 9),
+                  {.epoch_count = 1, .max_sample_bytes = 300, .block_size = 1});
+    runtime.reset();
+    for (int i = 0; i < round % 7; ++i) loader.next();
+  }
+}
+
 TEST(LoaderTeardownTest, ALoaderMovesAndTheOldOneIsReplaced) {
   const Runtime runtime({.threads = 2});
   Loader a(runtime, numbers(6).batch(2), {.epoch_count = 1});

@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -25,6 +24,8 @@ using test::picture;
 using test::run_map;
 using test::stored_pixels;
 using test::Value;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
 
 Draw draw_for(std::uint64_t lineage) { return Draw(5, 1, lineage, 0); }
 
@@ -198,10 +199,13 @@ TEST(RandomResizedCropTest, FallsBackToTheMiddle) {
 }
 
 TEST(RandomResizedCropTest, RefusesRangesThatMakeNoSense) {
-  EXPECT_THROW(random_resized_crop(4, {.scale = {0, 1}}), InvalidArgument);
-  EXPECT_THROW(random_resized_crop(4, {.scale = {0.5, 0.2}}), InvalidArgument);
-  EXPECT_THROW(random_resized_crop(4, {.ratio = {-1, 1}}), InvalidArgument);
-  EXPECT_THROW(random_resized_crop(0), InvalidArgument);
+  EXPECT_THAT([] { random_resized_crop(4, {.scale = {0, 1}}); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("scale is 0.000000 to 1.000000, and must be 0 < low <= high")));
+  EXPECT_THAT([] { random_resized_crop(4, {.scale = {0.5, 0.2}}); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("scale is 0.500000 to 0.200000")));
+  EXPECT_THAT([] { random_resized_crop(4, {.ratio = {-1, 1}}); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("ratio is -1.000000 to 1.000000")));
+  EXPECT_THAT([] { random_resized_crop(0); }, ThrowsMessage<InvalidArgument>(HasSubstr("height is 0")));
 }
 
 TEST(RandomMapsTest, DependOnTheirDrawAlone) {

@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
@@ -23,6 +22,7 @@ using test::near;
 using test::stored_pixels;
 using test::Value;
 using testing::HasSubstr;
+using testing::ThrowsMessage;
 
 const std::vector<std::string>& plain_names() {
   static const std::vector<std::string> names = [] {
@@ -218,9 +218,12 @@ TEST(DecodeTest, RefusesHugePicturesFromTheHeaderAlone) {
 }
 
 TEST(DecodeTest, RefusesOptionsThatMakeNoSense) {
-  EXPECT_THROW(decode_image({.channels = 2}), InvalidArgument);
-  EXPECT_THROW(decode_image({.max_pixels = 0}), InvalidArgument);
-  EXPECT_THROW(read_image_header(fixture("png_rgb_8.png"), {.channels = 4}), InvalidArgument);
+  EXPECT_THAT([] { decode_image({.channels = 2}); },
+              ThrowsMessage<InvalidArgument>("decode_image: channels is 2, and must be 1 or 3"));
+  EXPECT_THAT([] { decode_image({.max_pixels = 0}); },
+              ThrowsMessage<InvalidArgument>("decode_image: max_pixels is 0, and must be at least 1"));
+  EXPECT_THAT([] { read_image_header(fixture("png_rgb_8.png"), {.channels = 4}); },
+              ThrowsMessage<InvalidArgument>("channels is 4, and must be 1 or 3"));
 }
 
 TEST(DecodeTest, RefusesMemoryThatIsTooSmallAndASecondCall) {
@@ -228,10 +231,26 @@ TEST(DecodeTest, RefusesMemoryThatIsTooSmallAndASecondCall) {
   ImageDecoder decoder(bytes);
   std::vector<std::byte> pixels(decoder.pixel_bytes()), scratch(decoder.scratch_bytes());
   EXPECT_EQ(pixels.size(), std::size_t{13 * 17 * 3});
-  EXPECT_THROW(decoder.decode(std::span(pixels).first(pixels.size() - 1), scratch), InvalidArgument);
+  EXPECT_THAT([&] { decoder.decode(std::span(pixels).first(pixels.size() - 1), scratch); },
+              ThrowsMessage<InvalidArgument>(HasSubstr("decode got 662 bytes for pixels")));
   EXPECT_THROW(decoder.decode(pixels, std::span(scratch).first(scratch.size() - 1)), InvalidArgument);
   decoder.decode(pixels, scratch);
-  EXPECT_THROW(decoder.decode(pixels, scratch), InvalidArgument);
+  EXPECT_THAT([&] { decoder.decode(pixels, scratch); }, ThrowsMessage<InvalidArgument>("decode was called twice"));
+}
+
+TEST(DecodeTest, ADecoderMovesWithTheHeaderItHasRead) {
+  const std::string name = "jpeg_13x17_444";
+  const std::vector<std::byte> bytes = fixture(name + ".jpg");
+  const std::vector<std::byte> others = fixture("png_rgb_8.png");
+  ImageDecoder first(bytes);
+  ImageDecoder second(std::move(first));
+  ImageDecoder decoder(others);
+  decoder = std::move(second);
+  Value got{DataType::kU8, Shape{decoder.info().height, decoder.info().width, 3}, {}};
+  got.bytes.resize(decoder.pixel_bytes());
+  std::vector<std::byte> scratch(decoder.scratch_bytes());
+  decoder.decode(got.bytes, scratch);
+  EXPECT_TRUE(near(got, stored_pixels(name + ".ppm")));
 }
 
 TEST(DecodeTest, IsRefusedForAFieldThatHoldsNoBytes) {

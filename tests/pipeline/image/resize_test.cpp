@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
-#include <cstdlib>
 #include <string>
 #include <tuple>
 #include <vector>

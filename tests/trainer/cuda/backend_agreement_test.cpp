@@ -1,7 +1,6 @@
 // Every operation: the CUDA back end gives what the host's gives. Sizes are 0, 1, below, at and above a block of
 // threads and a tile of rows, and such that divide neither.
 #include <cmath>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>

@@ -1,5 +1,4 @@
 // Barriers and shared memory give the same bits on every rig.
-#include <cstdlib>
 #include <cstring>
 #include <vector>
 

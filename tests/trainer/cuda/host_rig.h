@@ -1,8 +1,6 @@
 // A rig whose memory is the host's.
 #pragma once
 
-#include <new>
-
 #include "trainer/cuda/rig.h"
 
 namespace penstock::trainer::test {

@@ -1,8 +1,6 @@
 // The cuts of a convolution, and products over many chunks against a plain loop in double.
 #include <penstock/trainer/conv_chunks.h>
 
-#include <algorithm>
-
 #include <gtest/gtest.h>
 
 #include "stored_tensors.h"

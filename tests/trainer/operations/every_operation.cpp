@@ -1,7 +1,5 @@
 #include "every_operation.h"
 
-#include <utility>
-
 #include "stored_tensors.h"
 
 namespace penstock::trainer {

@@ -1,5 +1,4 @@
 // What the metric sums count, and what they pass over.
-#include <cmath>
 #include <limits>
 
 #include <gtest/gtest.h>

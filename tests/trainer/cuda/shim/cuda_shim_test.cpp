@@ -1,7 +1,6 @@
 // The shim itself: what it must find out, it finds out.
 #include <cmath>
 #include <cstdint>
-#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
