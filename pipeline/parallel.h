@@ -27,9 +27,9 @@ class TileBody {
 };
 
 /// Calls `body(begin, end)` once for each tile [k * tile, min(n, (k + 1) * tile)), on up to `runtime.threads()`
-/// threads, the calling one included; returns when all are done. Tiles depend on `n` and `tile` alone, so a reduction
-/// that keeps one partial result a tile and adds them in order is bit-equal for any thread count. The first exception
-/// of a body is rethrown. May be nested and called from any thread. `tile` >= 1.
+/// threads, a thread a core at most, the calling one included; returns when all are done. Tiles depend on `n` and
+/// `tile` alone, so a reduction that keeps one partial result a tile and adds them in order is bit-equal for any thread
+/// count. The first exception of a body is rethrown. May be nested and called from any thread. `tile` >= 1.
 void parallel_for(const Runtime& runtime, std::int64_t n, std::int64_t tile, TileBody body);
 
 }  // namespace penstock

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include <tbb/blocked_range.h>
-#include <tbb/global_control.h>
 #include <tbb/info.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
@@ -13,17 +12,14 @@
 namespace penstock::engine {
 
 struct ParallelArena::Arena {
-  // oneTBB keeps to a thread a core, and says so on standard error, unless it is told that more are wanted.
-  explicit Arena(int threads)
-      : limit(tbb::global_control::max_allowed_parallelism,
-              static_cast<std::size_t>(std::max(threads, tbb::info::default_concurrency()))),
-        arena(threads, 1, tbb::task_arena::priority::high) {}
-  tbb::global_control limit;
+  explicit Arena(int threads) : arena(threads, 1, tbb::task_arena::priority::high) {}
   tbb::task_arena arena;
 };
 
 ParallelArena::ParallelArena(std::size_t threads) {
-  if (threads > 1) arena_ = std::make_unique<Arena>(static_cast<int>(threads));
+  // Asked for more threads than cores, oneTBB gives a thread a core and says so on standard error.
+  const int useful = std::min(static_cast<int>(threads), tbb::info::default_concurrency());
+  if (useful > 1) arena_ = std::make_unique<Arena>(useful);
 }
 
 ParallelArena::~ParallelArena() = default;

@@ -9,7 +9,7 @@
 
 namespace penstock::engine {
 
-/// Runs tiles on up to `threads` threads, the calling one included. Safe for concurrent use.
+/// Runs tiles on up to `threads` threads, a thread a core at most, the calling one included. Safe for concurrent use.
 class ParallelArena {
  public:
   explicit ParallelArena(std::size_t threads);
