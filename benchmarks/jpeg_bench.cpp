@@ -122,8 +122,14 @@ void EvalChain(benchmark::State& state) {
   report(state, images, cpu_seconds() - before);
 }
 
-BENCHMARK_CAPTURE(Libjpeg, Whole / warm / threads : 1, Part::kWhole)->Unit(benchmark::kMillisecond)->UseRealTime();
-BENCHMARK_CAPTURE(Libjpeg, Region / warm / threads : 1, Part::kRegion)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK_CAPTURE(Libjpeg, whole, Part::kWhole)
+    ->Name("Libjpeg/Whole/warm/threads:1")
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
+BENCHMARK_CAPTURE(Libjpeg, region, Part::kRegion)
+    ->Name("Libjpeg/Region/warm/threads:1")
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
 BENCHMARK(EvalChain)
     ->Name("EvalChain/warm")
     ->ArgName("threads")
