@@ -53,6 +53,7 @@ Tensor tensor_of(const std::string& name, const Parameter& parameter, std::uint6
 std::vector<Tensor> tensors_of(const ModelGraph& graph, const ModelLayout& layout) {
   std::vector<Tensor> tensors;
   const std::vector<Parameter>& parameters = graph.parameters();
+  tensors.reserve(2 * parameters.size());
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     tensors.push_back(tensor_of(parameters[i].name, parameters[i], layout.weights[i]));
   }

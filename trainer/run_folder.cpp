@@ -111,7 +111,7 @@ fs::path find_checkpoint(const fs::path& place) {
   std::error_code error;
   if (fs::is_directory(place, error)) {
     for (const fs::path& folder : {place / "checkpoints", place}) {
-      const fs::path file = pointed(folder / "last");
+      fs::path file = pointed(folder / "last");
       if (!file.empty()) return file;
       const std::vector<fs::path> files = checkpoints_in(folder);  // killed before `last` was written
       if (!files.empty()) return files.back();
