@@ -60,6 +60,7 @@ struct LoaderReport {
 /// Runs a pipeline on a runtime. Move-only. `next()` and `poll()` from one thread at a time (checked:
 /// std::logic_error). Destruction at any moment ends everything that runs for this loader; it waits at most for the
 /// longest user function.
+/// A map must not wait for a loader of its own runtime: when every worker does, none is left to fill it.
 class Loader {
  public:
   /// Throws InvalidArgument: no batch stage, a size of 0, a budget that cannot hold the loader's guaranteed share (with
