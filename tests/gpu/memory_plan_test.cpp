@@ -46,15 +46,14 @@ TEST(MemoryPlanTest, HasARowForEachAccountInWholeGranules) {
   EXPECT_EQ(plan.step_arena_bytes, 256 * kMiB);
   EXPECT_THAT(
       plan.accounts,
-      ElementsAre(FieldsAre("train", (64 + 256) * kMiB, kNoCap), FieldsAre("val", (128 + 128) * kMiB, kNoCap),
-                  FieldsAre("device", (6 + 256 + 64 + 128) * kMiB, kNoCap), FieldsAre("device/model", 6 * kMiB, kNoCap),
-                  FieldsAre("device/step", 256 * kMiB, kNoCap), FieldsAre("device/train", 64 * kMiB, kNoCap),
-                  FieldsAre("device/train/ring", 64 * kMiB, kNoCap), FieldsAre("device/val", 128 * kMiB, kNoCap),
-                  FieldsAre("device/val/ring", 128 * kMiB, kNoCap),
-                  FieldsAre("host", 3 * (32 + 64) * kMiB + 8192, kNoCap),
-                  FieldsAre("host/pinned", 3 * (32 + 64) * kMiB + 8192, kNoCap),
-                  FieldsAre("host/pinned/staging", 8192, kNoCap), FieldsAre("host/pinned/train", 96 * kMiB, kNoCap),
-                  FieldsAre("host/pinned/val", 192 * kMiB, kNoCap)));
+      ElementsAre(
+          FieldsAre("train", (64 + 256) * kMiB, kNoCap), FieldsAre("val", (128 + 128) * kMiB, kNoCap),
+          FieldsAre("device", (6 + 256 + 64 + 128) * kMiB, kNoCap), FieldsAre("device/model", 6 * kMiB, kNoCap),
+          FieldsAre("device/step", 256 * kMiB, kNoCap), FieldsAre("device/train", 64 * kMiB, kNoCap),
+          FieldsAre("device/train/ring", 64 * kMiB, kNoCap), FieldsAre("device/val", 128 * kMiB, kNoCap),
+          FieldsAre("device/val/ring", 128 * kMiB, kNoCap), FieldsAre("host", 3 * (32 + 64) * kMiB + 8192, kNoCap),
+          FieldsAre("host/pinned", 3 * (32 + 64) * kMiB + 8192, kNoCap), FieldsAre("host/pinned/staging", 8192, kNoCap),
+          FieldsAre("host/pinned/train", 96 * kMiB, kNoCap), FieldsAre("host/pinned/val", 192 * kMiB, kNoCap)));
 }
 
 TEST(MemoryPlanTest, EveryStateHoldsFixedMemoryBothRingsAndTheArena) {

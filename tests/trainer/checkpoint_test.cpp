@@ -148,7 +148,9 @@ TEST_F(CheckpointTest, FindsEveryFlip) {
     std::string flipped = whole;
     flipped[at] = static_cast<char>(flipped[at] ^ 0x04);
     folder.write("flip.safetensors", flipped);
-    EXPECT_THROW(read_checkpoint(path("flip.safetensors"), graph, layout), CheckpointCorrupt) << at;
+    EXPECT_THAT([&] { read_checkpoint(path("flip.safetensors"), graph, layout); },
+                ThrowsMessage<CheckpointCorrupt>(AllOf(HasSubstr("checkpoint_corrupt"), HasSubstr("flip.safetensors"))))
+        << at;
   }
 }
 

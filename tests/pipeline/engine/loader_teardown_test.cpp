@@ -284,11 +284,11 @@ TEST(LoaderTeardownTest, AMapMayHoldTheLastHandleOnItsRuntime) {
     Loader loader(*runtime,
                   Pipeline(source)
                       .map("bytes", Output{DataType::kI64, {}},
-                           [held = *runtime](View<const std::uint8_t>, View<std::int64_t> out) { out[0] = 1; })
+                           [held = *runtime](View<const std::uint8_t>, View<std::int64_t> out) { out[0] = 7; })
                       .batch(1 + round % 9),
                   {.epoch_count = 1, .max_sample_bytes = 300, .block_size = 1});
     runtime.reset();
-    for (int i = 0; i < round % 7; ++i) loader.next();
+    for (int i = 0; i < round % 5; ++i) EXPECT_EQ(test::values(*loader.next(), "bytes")[0], 7);
   }
 }
 
