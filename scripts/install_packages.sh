@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a job needs and that are not there yet. The one list of packages of this project.
-#   scripts/install_packages.sh JOB...      JOB: build | data | test | bench | tidy
+#   scripts/install_packages.sh JOB...      JOB: build | data | test | tsan | bench | tidy
 # Does nothing, and asks for no rights, when all are there. Other systems: install what the list names, and go on.
 set -euo pipefail
 
@@ -10,6 +10,7 @@ declare -A packages=(
   [data]="dataset-fashion-mnist"
   [test]="ccache libboost-context1.81-dev libgtest-dev libgmock-dev libjpeg-turbo-progs
     python3-numpy python3-pil"
+  [tsan]="dpkg-dev"
   [bench]="libbenchmark-dev"
   [tidy]="clang-19 clang-tidy-19 clang-format-19"
 )

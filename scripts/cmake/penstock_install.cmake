@@ -2,7 +2,7 @@
 include(CMakePackageConfigHelpers)
 
 set(penstock_package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/penstock)
-install(TARGETS penstock_pipeline penstock_cache penstock_gpu penstock_trainer penstock_all EXPORT penstock_targets
+install(TARGETS penstock_pipeline penstock_asio penstock_cache penstock_gpu penstock_trainer penstock_all EXPORT penstock_targets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS penstock_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY pipeline cache gpu trainer DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/penstock
