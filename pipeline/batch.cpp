@@ -38,13 +38,39 @@ Batch::FieldView Batch::field_view(std::string_view name, DataType type) const {
   return {field_data(at), Shape(std::span<const std::int64_t>(dims))};
 }
 
-Origin Batch::origin(std::size_t row) const {
-  if (row >= size()) {
-    throw InvalidArgument("batch: row " + std::to_string(row) + " of " + std::to_string(size()));
-  }
-  return state_->block->origins[state_->first_row + row];
+namespace {
+
+void require_row(const Batch& batch, std::size_t row) {
+  if (row < batch.size()) return;
+  throw InvalidArgument("batch: row " + std::to_string(row) + " of " + std::to_string(batch.size()));
 }
 
-std::string Batch::describe(std::size_t row) const { return state_->block->source->describe(origin(row).index); }
+}  // namespace
+
+Origin Batch::origin(std::size_t row) const {
+  require_row(*this, row);
+  const engine::LentBlock& block = *state_->block;
+  const std::size_t at = state_->first_row + row;
+  if (!block.order) return block.origins[at];
+  order::Placed placed;
+  block.order->fill_indices(block.epoch, block.slot + at, {&placed, 1});
+  return {0, placed.index};
+}
+
+std::vector<Origin> Batch::origins(std::size_t row) const {
+  require_row(*this, row);
+  if (state_->block->row_origins.empty()) return {origin(row)};
+  return state_->block->row_origins[state_->first_row + row];
+}
+
+std::string Batch::describe(std::size_t row) const {
+  const Origin from = origin(row);
+  const engine::LentBlock& block = *state_->block;
+  if (!block.sources) return block.source->describe(from.index);
+  if (from.source < block.sources->size() && (*block.sources)[from.source]) {
+    return (*block.sources)[from.source]->describe(from.index);
+  }
+  return "sample " + std::to_string(from.index);
+}
 
 }  // namespace penstock

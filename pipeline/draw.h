@@ -26,6 +26,9 @@ class Draw {
   /// Standard normal (Box and Muller, 1958).
   double normal() noexcept;
 
+  /// How many times 32 bits have been taken so far, by whichever function.
+  std::uint64_t used() const noexcept { return std::uint64_t{counter_[0]} * words_.size() + used_ - words_.size(); }
+
  private:
   void refill() noexcept;
 

@@ -41,6 +41,8 @@ const char* to_string(ErrorKind kind) noexcept {
       return "unknown_class";
     case ErrorKind::kTooLarge:
       return "too_large";
+    case ErrorKind::kTimedOut:
+      return "timed_out";
     case ErrorKind::kUserCode:
       return "user_code";
     case ErrorKind::kOther:

@@ -34,6 +34,7 @@ enum class ErrorKind : std::uint8_t {
   kLabelOutOfRange,    ///< a label outside [0, classes)
   kUnknownClass,       ///< a class folder that training does not have
   kTooLarge,           ///< a sample larger than the loader's largest sample
+  kTimedOut,           ///< the source did not answer in time
   kUserCode,           ///< a user's function threw
   kOther,
 };

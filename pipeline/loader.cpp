@@ -1,26 +1,28 @@
-// The Loader is a handle on the engine's core, and the text form of a position.
+// The Loader is a handle on the engine's core.
 #include <penstock/pipeline/loader.h>
 
+#include <algorithm>
 #include <atomic>
+#include <optional>
 #include <thread>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
-#include <penstock/pipeline/engine/loader_core.h>
+#include <penstock/pipeline/engine/auto_tuning.h>
+#include <penstock/pipeline/engine/consumer_trace.h>
+#include <penstock/pipeline/engine/make_engine.h>
+#include <penstock/pipeline/engine/staged_replay.h>
 #include <penstock/pipeline/error.h>
+#include <penstock/pipeline/loader_state.h>
 
 namespace penstock {
 namespace {
 
-constexpr int kStateVersion = 1;
-
-/// next() and poll() come from one thread at a time; the second one is told.
+/// next(), poll() and on_next() come from one thread at a time; the second one is told.
 class OneAtATime {
  public:
   explicit OneAtATime(std::atomic<bool>& busy) : busy_(busy) {
     if (busy_.exchange(true, std::memory_order_acquire)) {
-      throw std::logic_error("loader: next() or poll() is running on another thread");
+      throw std::logic_error("loader: next(), poll() or on_next() is running on another thread");
     }
   }
   ~OneAtATime() { busy_.store(false, std::memory_order_release); }
@@ -37,10 +39,16 @@ class Loader::Impl {
  public:
   Impl(const Runtime& runtime, const Pipeline& pipeline, const LoaderOptions& options)
       : runtime_(runtime),
-        core_(std::make_shared<engine::LoaderCore>(runtime_.state(), pipeline.shared_plan(), options)) {
+        core_(engine::make_engine(runtime_.state(), pipeline.shared_plan(), options)),
+        plan_(pipeline.shared_plan()),
+        replay_(options.replay_staged_batches, most_at_once(options), batches_in_all(options)),
+        consumer_trace_(options.trace) {
+    if (options.autotune.enabled) tuning_.emplace(options.autotune, *core_, runtime_);
     core_->start();
   }
   ~Impl() {
+    stop();
+    core_->end_on_next();
     core_->shutdown();
     // A worker that asks all loaders for room may hold the core for a moment more. What the maps hold, maybe the last
     // handle on the runtime, must not end on that worker.
@@ -51,14 +59,59 @@ class Loader::Impl {
 
   std::optional<NextResult> take(bool wait, const std::stop_token& token) {
     const OneAtATime guard(taking_);
-    return core_->take(wait, token);
+    if (core_->on_next_pending()) throw std::logic_error("loader: a callback of on_next() is pending");
+    const engine::ConsumerTrace::Taking taking(consumer_trace_);
+    std::optional<NextResult> result = look(wait, token);
+    if (result && result->batch) taking.delivered(*result->batch);
+    return result;
   }
-  engine::LoaderCore& core() noexcept { return *core_; }
+  void on_next(std::function<void(NextResult)> callback) {
+    const OneAtATime guard(taking_);
+    if (!callback) throw InvalidArgument("on_next: an empty callback");
+    core_->on_next(runtime_.state(), [this] { return look(false, {}); }, std::move(callback));
+  }
+  void stop() {
+    stopped_.store(true, std::memory_order_relaxed);
+    core_->stop();
+  }
+  engine::LoaderEngine& core() noexcept { return *core_; }
+  std::vector<TuningDecision> decisions() const {
+    return tuning_ ? tuning_->decisions() : std::vector<TuningDecision>{};
+  }
+
+  const Plan& plan() const noexcept { return *plan_; }
 
  private:
+  std::optional<NextResult> look(bool wait, const std::stop_token& token) {
+    if (replay_.full()) {
+      if (stopped_.load(std::memory_order_relaxed)) throw Stopped("next: the loader was stopped");
+      return NextResult{replay_.next(), nullptr};
+    }
+    std::optional<NextResult> result = core_->take(wait, token);
+    if (result && result->batch) {
+      if (tuning_) tuning_->delivered(*result);
+      if (replay_.keep(*result->batch)) core_->stop();
+    }
+    return result;
+  }
+  std::size_t most_at_once(const LoaderOptions& options) const {
+    const std::size_t blocks = core_->knobs().batches_ahead + 1;
+    return options.memory ? std::min(blocks, options.memory->capacity()) : blocks;
+  }
+  std::optional<std::uint64_t> batches_in_all(const LoaderOptions& options) const {
+    const std::optional<std::uint64_t> an_epoch = core_->batches_per_epoch();
+    if (!an_epoch || !options.epoch_count) return std::nullopt;
+    return *an_epoch * *options.epoch_count;
+  }
+
   Runtime runtime_;  // outlives the core's work
-  std::shared_ptr<engine::LoaderCore> core_;
+  std::shared_ptr<engine::LoaderEngine> core_;
+  std::shared_ptr<const Plan> plan_;
   std::atomic<bool> taking_{false};
+  std::atomic<bool> stopped_{false};
+  std::optional<engine::AutoTuning> tuning_;
+  engine::StagedReplay replay_;
+  engine::ConsumerTrace consumer_trace_;
 };
 
 Loader::Loader(const Runtime& runtime, const Pipeline& pipeline, LoaderOptions options)
@@ -83,51 +136,27 @@ std::optional<NextResult> Loader::poll() {
   }
 }
 
+void Loader::on_next(std::function<void(NextResult)> callback) { impl_->on_next(std::move(callback)); }
+bool Loader::cancel_on_next() { return impl_->core().cancel_on_next(); }
+
 void Loader::warm_up() { impl_->core().pump(); }
-void Loader::stop() { impl_->core().stop(); }
+void Loader::stop() { impl_->stop(); }
 
 std::optional<std::uint64_t> Loader::batches_per_epoch() const { return impl_->core().batches_per_epoch(); }
 std::uint64_t Loader::dropped_per_epoch() const { return impl_->core().dropped_per_epoch(); }
 const BatchLayout& Loader::layout() const noexcept { return impl_->core().layout(); }
 Position Loader::position() const noexcept { return impl_->core().position(); }
-LoaderReport Loader::report() const { return impl_->core().report(); }
+LoaderReport Loader::report() const {
+  LoaderReport report = impl_->core().report();
+  report.wait_seconds = impl_->core().wait_seconds();
+  report.decisions = impl_->decisions();
+  return report;
+}
+std::vector<SampleFault> Loader::faults() const { return impl_->core().faults(); }
+Knobs Loader::knobs() const { return impl_->core().knobs(); }
+void Loader::turn(const Knobs& knobs) { impl_->core().turn(knobs); }
 
 std::string Loader::state() const { return state(position()); }
-
-std::string Loader::state(const Position& position) const {
-  nlohmann::ordered_json json;
-  json["penstock_state"] = kStateVersion;
-  json["epoch"] = position.epoch;
-  json["slot"] = position.slot;
-  json["size"] = impl_->core().slots_per_epoch();
-  json["batch"] = layout().batch_size;
-  return json.dump();
-}
-
-Position Loader::parse_state(const std::string& text) const {
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
-  const auto number = [&](const char* name) -> std::uint64_t {
-    const auto at = json.find(name);
-    if (at == json.end() || !at->is_number_unsigned()) {
-      throw InvalidArgument(std::string("state: \"") + name + "\" is missing or not a whole number");
-    }
-    return at->get<std::uint64_t>();
-  };
-  if (!json.is_object()) throw InvalidArgument("state: this is no JSON object");
-  if (number("penstock_state") != kStateVersion) {
-    throw InvalidArgument("state: version " + std::to_string(number("penstock_state")) + ", only version " +
-                          std::to_string(kStateVersion) + " is read");
-  }
-  const Position position{number("epoch"), number("slot")};
-  const std::uint64_t size = impl_->core().slots_per_epoch();
-  if (number("size") != size) {
-    throw InvalidArgument("state: it belongs to a pipeline of " + std::to_string(number("size")) +
-                          " samples an epoch, this one has " + std::to_string(size));
-  }
-  if (position.slot > size) {
-    throw InvalidArgument("state: slot " + std::to_string(position.slot) + " of " + std::to_string(size));
-  }
-  return position;
-}
+std::string Loader::state(const Position& position) const { return state_text(impl_->plan(), position); }
 
 }  // namespace penstock

@@ -19,6 +19,22 @@ namespace penstock {
 /// Runs the map on one row; may throw anything. Called from many threads at once.
 using MapBody = std::function<void(Row&, Draw&)>;
 
+/// Values of one field in consecutive rows of a batch, and where its new values go, one after the other.
+struct ColumnRun {
+  const std::byte* const* in;  ///< the value of row 0, 1, ...
+  std::byte* out;              ///< of row 0
+  std::size_t row;             ///< the next; when the function throws, the one for which it did
+  std::size_t end;
+};
+
+/// The same map as a MapBody, called for rows `[row, end)` of a run: for a map that reads and writes one field of known
+/// type and shape and does not draw.
+struct ColumnMap {
+  std::size_t field = 0;
+  std::size_t out_bytes = 0;  ///< of one value
+  std::function<void(ColumnRun&)> body;
+};
+
 /// One map of a plan. Immutable once in a plan.
 struct MapStage {
   std::string name;  ///< for messages and reports: `decode_image`
@@ -26,11 +42,14 @@ struct MapStage {
   /// that is good within this process only.
   std::string identity;
   bool draws = false;               ///< takes random numbers: counted for `Draw`, refused before a cache
+  bool drops = false;               ///< may call `Row::drop`: a filter
   std::vector<std::string> writes;  ///< names of the fields it writes ({"*"}: all); the others pass unchanged
   /// Schema after the map. Throws InvalidArgument (with the reason only; the plan adds the stage's name).
   std::function<Schema(const Schema&)> output;
   /// Resolves names to positions, once, and returns the body.
   std::function<MapBody(const Schema& input)> bind;
+  /// The same for whole columns; empty for a map that is run row by row only.
+  std::function<ColumnMap(const Schema& input)> bind_column = {};
 };
 
 /// Names a user's function for cache keys: change `version` whenever its results change.
@@ -79,6 +98,20 @@ constexpr bool takes_draw(std::size_t plain) {
   return CallableTraits<F>::kCount == plain + 1;
 }
 
+// `body(row)` for each row of the run; `run.row` tells where it ended. Counted in a register.
+template <class Body>
+void for_rows(ColumnRun& run, const Body& body) {
+  std::size_t row = run.row;
+  const std::size_t end = run.end;
+  try {
+    for (; row < end; ++row) body(row);
+  } catch (...) {
+    run.row = row;
+    throw;
+  }
+  run.row = end;
+}
+
 template <class T>
 struct ViewElement;
 template <class T>
@@ -108,7 +141,7 @@ MapStage value_map(std::string field, F function, std::string identity = {}) {
   stage.output = [field](const Schema& schema) {
     return detail::with_field(schema, field, kDataType<In>, Output{kDataType<Out>, {}}, true);
   };
-  stage.bind = [field, function = std::move(function)](const Schema& schema) -> MapBody {
+  stage.bind = [field, function](const Schema& schema) -> MapBody {
     return [at = schema.index_of(field), function](Row& row, [[maybe_unused]] Draw& draw) {
       const In in = *reinterpret_cast<const In*>(row.cell(at).data);
       Out out;
@@ -120,6 +153,16 @@ MapStage value_map(std::string field, F function, std::string identity = {}) {
       *reinterpret_cast<Out*>(row.write(at, kDataType<Out>, Shape{})) = out;
     };
   };
+  if constexpr (!kDraws) {
+    stage.bind_column = [field, function](const Schema& schema) {
+      return ColumnMap{schema.index_of(field), sizeof(Out), [function](ColumnRun& run) {
+                         Out* const out = reinterpret_cast<Out*>(run.out);
+                         detail::for_rows(run, [&](std::size_t row) {
+                           out[row] = function(*reinterpret_cast<const In*>(run.in[row]));
+                         });
+                       }};
+    };
+  }
   return stage;
 }
 
@@ -144,7 +187,7 @@ MapStage view_map(std::string field, Output output, F function, std::string iden
   stage.output = [field, output](const Schema& schema) {
     return detail::with_field(schema, field, kDataType<std::remove_const_t<In>>, output, false);
   };
-  stage.bind = [field, output, function = std::move(function)](const Schema& schema) -> MapBody {
+  stage.bind = [field, output, function](const Schema& schema) -> MapBody {
     return [at = schema.index_of(field), output, function](Row& row, [[maybe_unused]] Draw& draw) {
       const Cell in = row.cell(at);
       const View<In> from(reinterpret_cast<In*>(in.data), in.shape);
@@ -156,6 +199,19 @@ MapStage view_map(std::string field, Output output, F function, std::string iden
       }
     };
   };
+  if constexpr (!kDraws) {
+    stage.bind_column = [field, output, function](const Schema& schema) {
+      const std::size_t at = schema.index_of(field);
+      const auto count = static_cast<std::size_t>(output.shape.element_count());
+      return ColumnMap{at, count * sizeof(Out), [shape = schema[at].shape, output, count, function](ColumnRun& run) {
+                         Out* const out = reinterpret_cast<Out*>(run.out);
+                         detail::for_rows(run, [&](std::size_t row) {
+                           function(View<In>(reinterpret_cast<In*>(run.in[row]), shape),
+                                    View<Out>(out + row * count, output.shape));
+                         });
+                       }};
+    };
+  }
   return stage;
 }
 

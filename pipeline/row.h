@@ -55,10 +55,14 @@ class Row {
   std::byte* scratch(std::size_t bytes) { return memory_->scratch(bytes); }
 
   const Origin& origin() const noexcept { return origin_; }
+  /// The sample is left out, and no further map sees it. Only in stages that say so (MapStage::drops).
+  void drop() noexcept { dropped_ = true; }
+  bool dropped() const noexcept { return dropped_; }
 
   /// For the engine: sets the row up, and changes the number of fields.
   void reset(Origin origin, std::size_t field_count) {
     origin_ = origin;
+    dropped_ = false;
     cells_.resize(field_count);
   }
   void set_cell(std::size_t field, const Cell& cell) { cells_[field] = cell; }
@@ -66,6 +70,7 @@ class Row {
  private:
   std::vector<Cell> cells_;
   Origin origin_;
+  bool dropped_ = false;
   RowMemory* memory_;
 };
 

@@ -53,6 +53,10 @@ class Source {
   virtual std::string describe(std::uint64_t index) const = 0;
   /// Begins to read sample `index` into `sink`; may complete at once or later, on any thread. Never throws.
   virtual void read(std::uint64_t index, Sink& sink, FileReader& files) const = 0;
+  /// Where the value of `field` of sample 0 lies, when those of all samples lie one after the other, each in the known
+  /// shape of the schema, in memory that outlives the loader; otherwise null. Samples of a source all of whose fields
+  /// are columns may be taken from there without `read`, which then never fails.
+  virtual const std::byte* column(std::size_t /*field*/) const { return nullptr; }
   /// What the sample's value depends on, for cache keys: path, size, mtime in ns; or a content hash.
   virtual std::string fingerprint(std::uint64_t index) const = 0;
 };

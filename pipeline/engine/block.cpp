@@ -19,12 +19,32 @@ thread_local Block* beginning = nullptr;
 BeginScope::BeginScope(Block& block) noexcept : before_(std::exchange(beginning, &block)) {}
 BeginScope::~BeginScope() { beginning = before_; }
 
+TraceAbout Block::about() const noexcept {
+  return {.epoch = batch->epoch,
+          .batch = batch->index,
+          .row = first_row,
+          .count = row_count,
+          .sample = TraceAbout::kNothing};
+}
+
+void Block::run() noexcept { core->run(*this); }
+
 void BlockRow::settle(RowState next) {
   Block& of = *block;
   state = next;
   if (beginning == &of) {
     ++of.inline_settled;
-  } else if (of.reads_due.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    return;
+  }
+  if (next != RowState::kRefused && of.core->trace().on()) {
+    of.core->trace().read(asked, {.epoch = of.batch->epoch,
+                                  .batch = of.batch->index,
+                                  .row = of.first_row + number,
+                                  .count = 1,
+                                  .sample = placed.index});
+  }
+  of.core->read_answered(*this);
+  if (of.reads_due.fetch_sub(1, std::memory_order_acq_rel) == 1) {
     of.core->reads_complete(of);
   }
 }
@@ -41,8 +61,9 @@ std::byte* BlockRow::allocate(std::size_t field, const Shape& shape) {
   cell.type = chain.source_types[field];
   cell.shape = shape;
   const std::size_t bytes = cell.size_bytes();
+  source_bytes += bytes;
   const std::int32_t destination = chain.source_destinations[field];
-  if (destination >= 0) {
+  if (destination >= 0 && of.core->reads_into_batch()) {
     const BatchField& target = chain.layout.fields[static_cast<std::size_t>(destination)];
     if (target.field.shape == shape) {
       std::byte* const data = of.core->place(of, number, static_cast<std::size_t>(destination));
@@ -82,6 +103,7 @@ void BlockRow::borrow(std::size_t field, const Shape& shape, const std::byte* da
   cell.data = data;
   cell.type = chain.source_types[field];
   cell.shape = shape;
+  source_bytes += cell.size_bytes();
 }
 
 void BlockRow::done() { settle(RowState::kRead); }

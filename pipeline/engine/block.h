@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -11,8 +12,12 @@
 
 #include <penstock/pipeline/engine/aligned_memory.h>
 #include <penstock/pipeline/engine/batch_state.h>
+#include <penstock/pipeline/engine/sample_failure.h>
+#include <penstock/pipeline/engine/stage_clock.h>
+#include <penstock/pipeline/engine/work_queue.h>
 #include <penstock/pipeline/mutex.h>
 #include <penstock/pipeline/order/order.h>
+#include <penstock/pipeline/report/trace.h>
 #include <penstock/pipeline/row.h>
 #include <penstock/pipeline/sample_store.h>
 #include <penstock/pipeline/source.h>
@@ -44,6 +49,15 @@ struct RowCache {
   Sample hit;
 };
 
+/// What was tried in a row's place, under the policy replace.
+struct RowReplaced {
+  std::uint32_t attempts = 0;
+  std::vector<SampleFailure> failures;  ///< of the sample and of those that were to stand in for it
+  std::int32_t first_stage = kReadStage;
+  std::uint64_t first_index = 0;
+  std::exception_ptr first_error;
+};
+
 /// One row of a block; the sink that its source fills.
 class BlockRow final : public Sink {
  public:
@@ -57,11 +71,14 @@ class BlockRow final : public Sink {
   RowState state = RowState::kTodo;
   std::int32_t failed_stage = kReadStage;
   order::Placed placed;
-  std::uint64_t read_bytes = 0;       ///< of `memory`
-  std::uint64_t wanted_bytes = 0;     ///< what was refused, with what the row held already
-  std::vector<ChargedMemory> memory;  ///< what the source was given
-  std::unique_ptr<RowCache> cache;    ///< only in pipelines with a cache
+  std::uint64_t read_bytes = 0;           ///< of `memory`
+  std::uint64_t source_bytes = 0;         ///< that the source gave, lent ones too
+  std::uint64_t wanted_bytes = 0;         ///< what was refused, with what the row held already
+  std::vector<ChargedMemory> memory;      ///< what the source was given
+  std::unique_ptr<RowCache> cache;        ///< only in pipelines with a cache
+  std::unique_ptr<RowReplaced> replaced;  ///< only where the sample failed
   std::exception_ptr error;
+  std::chrono::steady_clock::time_point asked;  ///< when the source was, or shortly before
 
  private:
   void settle(RowState next);
@@ -78,12 +95,13 @@ struct CacheAnswers {
 struct OpenBatch;
 
 /// A message of the engine. One thread at a time works on it, but its rows may be filled from several.
-struct Block {
+struct Block final : WorkItem {
+  void run() noexcept override;
   LoaderCore* core = nullptr;
   OpenBatch* batch = nullptr;
-  std::uint64_t sequence = 0;  ///< age, over all blocks of the loader
-  std::size_t first_row = 0;   ///< in the batch
+  std::size_t first_row = 0;  ///< in the batch
   std::size_t row_count = 0;
+  bool by_columns = false;  ///< `rows` and `cells` are not used
   std::vector<BlockRow> rows;
   std::vector<Cell> cells;  ///< of the source's fields, row by row
 
@@ -93,9 +111,18 @@ struct Block {
   std::size_t done_rows = 0;
   std::uint64_t wanted_bytes = 0;  ///< of the row that was refused
   std::uint32_t inline_settled = 0;
+  std::uint32_t begun = 0;                ///< rows of this round
+  std::size_t begin_at = 0;               ///< the next row to begin in this round, unless it is not due
+  bool parked = false;                    ///< before it, until fewer samples are being read
+  StageTotals::Total reads;               ///< of the rounds so far, not yet in the loader's totals
+  std::atomic<std::uint64_t> wait_ns{0};  ///< of reads that were answered by another thread, likewise
+  StageClock::Clock::duration spent{0};   ///< thread time of the rounds so far
   std::atomic<std::uint32_t> reads_due{0};
   std::atomic<std::uint32_t> answers_due{0};
   std::shared_ptr<CacheAnswers> answers;
+
+  /// For a trace.
+  TraceAbout about() const noexcept;
 };
 
 }  // namespace penstock::engine

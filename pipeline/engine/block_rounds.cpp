@@ -21,7 +21,12 @@ Charge LoaderCore::charge(std::uint64_t bytes) {
 
 void LoaderCore::run(Block& block) {
   if (stopped_.load(std::memory_order_relaxed)) {
-    drop(block);
+    drop_due(block);
+  } else if (block.parked) {
+    block.parked = false;
+    begin_rows(block, Clock::now());
+  } else if (block.by_columns) {
+    run_columns(block);
   } else if (block.running) {
     run_round(block);
   } else {
@@ -48,6 +53,7 @@ void LoaderCore::begin_round(Block& block) {
       row.state = RowState::kTodo;
       row.placed = placed[i];
       row.error = nullptr;
+      row.replaced.reset();
       if (chain_.store && !row.cache) row.cache = std::make_unique<RowCache>();
       batch.lent->origins[block.first_row + i] = {0, placed[i].index};
     }
@@ -55,36 +61,75 @@ void LoaderCore::begin_round(Block& block) {
   if (block.answers) take_answers(block);
   block.answers_due.store(1, std::memory_order_relaxed);
   block.inline_settled = 0;
-  const auto count = static_cast<std::uint32_t>(block.row_count);
-  block.reads_due.store(count + 1, std::memory_order_relaxed);
-  std::uint32_t begun = 0;
+  block.begun = 0;
+  block.begin_at = 0;
+  block.reads_due.store(static_cast<std::uint32_t>(block.row_count) + 1, std::memory_order_relaxed);
+  begin_rows(block, begin);
+}
+
+// Begins the rows that are due, or goes on with it after the block has been parked for want of reads; until all have
+// begun, answers can not complete the round.
+void LoaderCore::begin_rows(Block& block, Clock::time_point begin) {
+  const std::size_t count = block.row_count;
+  const bool limited = reads_limit_.load(std::memory_order_relaxed) != 0;
+  const bool stamp = trace_.on() || reads_wait_.load(std::memory_order_relaxed);
+  const std::uint32_t begun_before = block.begun;
+  const std::uint32_t inline_before = block.inline_settled;
+  bool parked = false;
   {
     const BeginScope scope(block);
-    const std::uint32_t most = block.one_by_one ? 1 : count;
-    for (std::size_t i = 0; i < count && begun < most; ++i) {
+    const std::size_t most = block.one_by_one ? 1 : count;
+    for (std::size_t& i = block.begin_at; i < count && block.begun < most; ++i) {
       if (stopped_.load(std::memory_order_relaxed)) break;
       BlockRow& row = block.rows[i];
       if (row.state != RowState::kTodo) continue;
-      if (chain_.store && !look_up(row)) continue;
+      if (limited && !try_begin_read(block)) {
+        parked = true;
+        break;
+      }
+      if (chain_.store && !look_up(row)) {
+        if (limited) end_read();
+        continue;
+      }
       row.state = RowState::kReading;
-      ++begun;
+      row.source_bytes = 0;
+      row.asked = stamp ? Clock::now() : begin;
+      ++block.begun;
+      const std::uint32_t settled_before = block.inline_settled;
       try {
-        plan_->source->read(row.placed.index, row, runtime_.files());
+        if (timed_reads_) {
+          timed_reads_->read(row, runtime_.files());
+        } else {
+          plan_->source->read(row.placed.index, row, runtime_.files());
+        }
       } catch (...) {
         // A source that breaks its promise not to throw: nothing may leave a body of the graph.
         if (row.state == RowState::kReading) row.fail(std::current_exception());
       }
+      if (limited && block.inline_settled != settled_before) end_read();
     }
   }
-  std::vector<StageTotals::Total> totals(1);
-  totals[0].count = begun;
-  totals[0].seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  totals_.add(totals);
+  const std::uint32_t begun = block.begun - begun_before;
+  const std::uint32_t answered = block.inline_settled - inline_before;
+  if (!limited && begun != answered) count_reads(begun - answered);
+  const Clock::duration spent = Clock::now() - begin;
+  block.spent += spent;
+  block.reads.count += begun;
+  block.reads.seconds += std::chrono::duration<double>(spent).count();
+  if (trace_.on()) trace_.round(begin, {&block.reads, 1}, block.about());
 
-  const std::uint32_t settled = 1 + (count - begun) + block.inline_settled;
-  if (block.reads_due.fetch_sub(settled, std::memory_order_acq_rel) != settled) return;
-  block.running = true;
-  run_round(block);
+  if (parked) {
+    park(block);
+  } else if (all_begun(block)) {
+    block.running = true;
+    run_round(block);
+  }
+}
+
+// No more rows will begin in this round: whether all that have begun are answered.
+bool LoaderCore::all_begun(Block& block) {
+  const std::uint32_t settled = 1 + (static_cast<std::uint32_t>(block.row_count) - block.begun) + block.inline_settled;
+  return block.reads_due.fetch_sub(settled, std::memory_order_acq_rel) == settled;
 }
 
 // What the rows waited for has ended. A load that failed for its owner fails here with the same stage and cause.
@@ -167,6 +212,7 @@ void LoaderCore::run_round(Block& block) {
   std::unique_ptr<RowWorker> worker = take_worker();
   if (block.one_by_one) worker->buffers.release();
   StageClock clock(chain_.maps.size());
+  const Clock::time_point begin = Clock::now();
   std::size_t refused = 0;
   std::size_t waiting = 0;
   for (std::size_t i = 0; i < block.row_count; ++i) {
@@ -180,19 +226,25 @@ void LoaderCore::run_round(Block& block) {
     if (row.state == RowState::kFailed) {
       fail_row(row, row.failed_stage, row.error);
     } else if (row.state == RowState::kRead || row.state == RowState::kHit) {
+      block.reads.bytes += row.state == RowState::kRead ? row.source_bytes : 0;
       run_row(row, *worker, clock);
     }
     if (row.state == RowState::kRefused) {
       if (refused++ == 0) block.wanted_bytes = row.wanted_bytes;
       put_back(row);
-    } else {
+    } else if (row.state != RowState::kTodo) {  // which a row has become whose sample is replaced
       ++block.done_rows;
     }
   }
+  worker->totals.assign(chain_.maps.size() + 1, {});
+  clock.add_to(worker->totals);
+  trace_.round(begin, worker->totals, block.about());
+  worker->totals[0] = std::exchange(block.reads, {});
+  worker->totals[0].wait_seconds = 1e-9 * static_cast<double>(block.wait_ns.exchange(0, std::memory_order_relaxed));
+  totals_.add(worker->totals);
   give_back(std::move(worker));
-  std::vector<StageTotals::Total> totals(chain_.maps.size() + 1);
-  clock.add_to(totals);
-  totals_.add(totals);
+  block.spent += Clock::now() - begin;
+  if (block.done_rows == block.row_count) row_cost_.add(block.row_count, block.spent);
   end_round(block, refused, waiting);
 }
 
@@ -233,8 +285,12 @@ void LoaderCore::end_round(Block& block, std::size_t refused, std::size_t waitin
 
 void LoaderCore::finish_locked(Block& block) {
   OpenBatch& batch = *block.batch;
-  for (std::size_t i = 0; i < block.row_count; ++i) {
+  for (std::size_t i = 0; i < block.row_count && !block.by_columns; ++i) {
     BlockRow& row = block.rows[i];
+    if (row.replaced) {
+      batch.replaced.push_back({block.first_row + i, row.placed.index, std::move(row.replaced->failures)});
+      row.replaced.reset();
+    }
     if (!row.error) continue;
     batch.failures.push_back({block.first_row + i, row.failed_stage, row.placed.index, std::move(row.error)});
     row.error = nullptr;
@@ -242,8 +298,10 @@ void LoaderCore::finish_locked(Block& block) {
   if (--batch.blocks_begun == 0) {
     std::sort(batch.failures.begin(), batch.failures.end(),
               [](const RowFailure& a, const RowFailure& b) { return a.row < b.row; });
+    std::sort(batch.replaced.begin(), batch.replaced.end(),
+              [](const ReplacedRow& a, const ReplacedRow& b) { return a.row < b.row; });
     ready_batches_.fetch_add(1, std::memory_order_relaxed);
-    if (consumer_waits_.load(std::memory_order_relaxed) && &batch == open_.front().get()) wake_.notify_all();
+    if (&batch == open_.front().get()) notify();
   }
   wake_starved_locked();
   leave_locked();
@@ -251,7 +309,7 @@ void LoaderCore::finish_locked(Block& block) {
 
 // One block left the rounds.
 void LoaderCore::leave_locked() {
-  if (--active_ == 0 && stopped_) wake_.notify_all();
+  if (--active_ == 0 && stopped_) idle_.notify_all();
 }
 
 void LoaderCore::set_starving_locked(bool starving) {
@@ -283,6 +341,12 @@ void LoaderCore::room_freed() {
     set_starving_locked(!starved_.empty());
   }
   if (pool_waits) pump();
+}
+
+// The loader was stopped before the block's turn came.
+void LoaderCore::drop_due(Block& block) {
+  if (std::exchange(block.parked, false) && !all_begun(block)) return;
+  drop(block);
 }
 
 void LoaderCore::drop(Block& block) {

@@ -90,7 +90,7 @@ void LoaderCore::run_maps(BlockRow& row, RowWorker& worker, StageClock& clock, s
       map.body(worker.row, worker.no_draw);
     }
     if (worker.buffers.refused()) throw NoRoom{};
-    clock.lap(m);
+    clock.lap(m, worker.buffers.take_written_bytes());
   }
   if (row.cache && chain_.cache_at == count && row.state != RowState::kHit) pass_cache(row, worker);
 }
@@ -147,9 +147,11 @@ void LoaderCore::fail_row(BlockRow& row, std::int32_t stage, std::exception_ptr 
   row.state = RowState::kDone;
   row.memory.clear();
   row.read_bytes = 0;
-  if (!row.cache || !row.cache->owned) return;
-  row.cache->owned = false;
-  chain_.store->fail(row.cache->key, sample_error({0, stage, row.placed.index, row.error}));
+  if (row.cache && row.cache->owned) {
+    row.cache->owned = false;
+    chain_.store->fail(row.cache->key, sample_error({0, stage, row.placed.index, row.error}));
+  }
+  replace_row(row);
 }
 
 // Leaves the row as if it had not begun.

@@ -53,6 +53,38 @@ Chain::Chain(const Plan& plan) {
       if (schema[at].name == name) destinations[at] = static_cast<std::int32_t>(f);
     }
   }
+  set_up_columns(plan);
+}
+
+void Chain::set_up_columns(const Plan& plan) {
+  if (store || plan.errors.action != OnError::kFail) return;
+  std::vector<SourceColumn> source;
+  for (std::size_t f = 0; f < source_fields; ++f) {
+    const Field& field = plan.schemas.front()[f];
+    const std::byte* const data = plan.source->column(f);
+    if (!data) return;
+    source.push_back({data, static_cast<std::size_t>(field.shape.element_count()) * byte_size(field.type)});
+  }
+  std::vector<ColumnStep> bound;
+  std::vector<std::size_t> sets(source_fields, 0);
+  std::size_t scratch = 0;
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    const auto* const map = std::get_if<MapStage>(&plan.stages[i]);
+    if (!map) continue;
+    if (!map->bind_column || map->draws || map->drops) return;
+    ColumnStep step{map->bind_column(plan.schemas[i])};
+    step.destination = maps[bound.size()].destinations[step.map.field];
+    if (step.destination < 0) {
+      if (step.map.out_bytes > kMostColumnScratch) return;
+      scratch += step.map.out_bytes;
+      step.set = sets[step.map.field]++ % 2;
+    }
+    bound.push_back(std::move(step));
+  }
+  by_columns = true;
+  columns = std::move(source);
+  steps = std::move(bound);
+  column_scratch = scratch;
 }
 
 const std::string& Chain::stage_name(std::int32_t stage) const {

@@ -23,6 +23,19 @@ struct ChainMap {
   std::vector<std::int32_t> destinations;
 };
 
+/// One map of a chain that runs by columns.
+struct ColumnStep {
+  ColumnMap map;
+  std::int32_t destination = -1;  ///< field of the batch that its values go to for good, or -1: to scratch
+  std::size_t set = 0;            ///< of the field's two sets of scratch: never the one that the values lie in before
+};
+
+/// A field of a source that lies in memory.
+struct SourceColumn {
+  const std::byte* data = nullptr;
+  std::size_t row_bytes = 0;
+};
+
 /// Immutable once made.
 struct Chain {
   /// The plan must have a batch stage.
@@ -40,10 +53,21 @@ struct Chain {
   std::vector<DataType> source_types;
   std::vector<std::int32_t> final_fields;  ///< map that wrote each field of the batch last, or kReadStage
 
+  /// Whether rows need not be looked at one by one: the source lies in memory, every map knows how to run over columns,
+  /// and values that do not go to the batch are small. `columns` and `steps` are empty otherwise.
+  bool by_columns = false;
+  std::vector<SourceColumn> columns;
+  std::vector<ColumnStep> steps;
+  static constexpr std::size_t kMostColumnScratch = 8;  ///< bytes of a value on its way
+  std::size_t column_scratch = 0;                       ///< bytes a row that are held on the way
+
   std::shared_ptr<SampleStore> store;  ///< null: no cache
   std::size_t cache_at = 0;            ///< maps before the cache
   Schema cached;                       ///< fields there
   CacheKeys keys;
+
+ private:
+  void set_up_columns(const Plan& plan);
 };
 
 }  // namespace penstock::engine

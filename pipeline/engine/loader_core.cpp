@@ -3,6 +3,7 @@
 #include <penstock/pipeline/engine/loader_core.h>
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -12,15 +13,24 @@
 namespace penstock::engine {
 namespace {
 
-constexpr int kLooks = 100;
-constexpr int kPausesPerLook = 100;
-
 Chain make_chain(const Plan& plan) {
-  if (!find_stage<BatchStage>(plan)) throw InvalidArgument("loader: the pipeline has no batch stage; add batch(size)");
-  if (!plan.source->size()) {
-    throw InvalidArgument("loader: the source does not know how many samples it has; only those that do are loaded");
+  Chain chain(plan);
+  if (plan.errors.action == OnError::kReplace) chain.by_columns = false;
+  return chain;
+}
+
+std::vector<std::string> stage_names(const Chain& chain) {
+  std::vector<std::string> names{chain.stage_name(kReadStage)};
+  for (const ChainMap& map : chain.maps) names.push_back(map.name);
+  return names;
+}
+
+// The rows from `row` on, of every field.
+void clear_rows(const LentBlock& block, std::size_t row) {
+  for (const BatchField& field : block.layout->fields) {
+    const std::size_t bytes = (block.layout->batch_size - row) * field.row_stride;
+    if (bytes != 0) std::memset(block.lease.data() + field.offset + row * field.row_stride, 0, bytes);
   }
-  return Chain(plan);
 }
 
 std::size_t open_batches(const Plan& plan) {
@@ -31,19 +41,22 @@ std::size_t open_batches(const Plan& plan) {
 }  // namespace
 
 LoaderCore::LoaderCore(RuntimeState& runtime, std::shared_ptr<const Plan> plan, const LoaderOptions& options)
-    : WorkLane(options.priority),
+    : LoaderEngine(options.priority),
       runtime_(runtime),
       plan_(std::move(plan)),
       options_(options),
       chain_(make_chain(*plan_)),
       layout_(std::make_shared<const BatchLayout>(chain_.layout)),
-      order_(*plan_->source->size(), plan_->stages, options.seed),
+      shared_order_(std::make_shared<const order::Order>(*plan_->source->size(), plan_->stages, options.seed)),
+      order_(*shared_order_),
       open_limit_(open_batches(*plan_)),
       memory_(options.memory),
-      totals_(chain_.maps.size() + 1) {
+      reads_limit_(options.reads_in_flight),
+      totals_(chain_.maps.size() + 1),
+      trace_(options.trace, stage_names(chain_)) {
   const BatchStage& batch = *find_stage<BatchStage>(*plan_);
   const std::uint64_t left = order_.size() % batch.size;
-  batches_per_epoch_ = order_.size() / batch.size + (batch.last == LastBatch::kKeep && left != 0 ? 1 : 0);
+  batches_per_epoch_ = order_.size() / batch.size + (batch.last != LastBatch::kDrop && left != 0 ? 1 : 0);
   delivered_per_epoch_ = std::min<std::uint64_t>(order_.size(), batches_per_epoch_ * batch.size);
 
   Position start = options.start;
@@ -84,29 +97,38 @@ LoaderCore::LoaderCore(RuntimeState& runtime, std::shared_ptr<const Plan> plan, 
     memory_ = own_pool_;
   }
   memory_blocks_ = memory_->capacity();
+  first_open_limit_ = open_limit_;
+  knobs_ = {runtime_.threads(), options_.block_size, open_limit_, options_.reads_in_flight};
 }
 
 void LoaderCore::start() {
+  if (options_.read_timeout.count() > 0) {
+    timed_reads_ = std::make_unique<TimedReads>(plan_->source, options_.read_timeout);
+  }
   runtime_.add(shared_from_this());
   memory_->on_free([this] { pump(); });
 }
 
 void LoaderCore::stop() {
+  std::vector<Block*> parked;
   {
     const std::lock_guard lock(mutex_);
     stopped_.store(true, std::memory_order_seq_cst);
-    wake_.notify_all();
+    parked.swap(parked_);
   }
-  for (Block* const block : runtime_.withdraw(*this)) drop(*block);
+  notify();
+  for (WorkItem* const item : runtime_.withdraw(*this)) drop_due(static_cast<Block&>(*item));
+  for (Block* const block : parked) drop_due(*block);
 }
 
 void LoaderCore::shutdown() {
   stop();
   memory_->on_free({});
+  if (timed_reads_) timed_reads_->end();
   std::deque<std::unique_ptr<OpenBatch>> open;
   {
     std::unique_lock lock(mutex_);
-    wake_.wait(lock, [this] { return active_ == 0; });
+    idle_.wait(lock, [this] { return active_ == 0; });
     open.swap(open_);
     starved_.clear();
     pool_starved_ = false;
@@ -125,7 +147,7 @@ void LoaderCore::shutdown() {
   runtime_.room_freed();
 }
 
-Position LoaderCore::position() const noexcept {
+Position LoaderCore::position() const {
   const std::lock_guard lock(mutex_);
   return position_;
 }
@@ -134,13 +156,58 @@ LoaderReport LoaderCore::report() const {
   LoaderReport report;
   const std::vector<StageTotals::Total> totals = totals_.get();
   for (std::size_t i = 0; i < totals.size(); ++i) {
-    report.stages.push_back({chain_.stage_name(static_cast<std::int32_t>(i) - 1), totals[i].count, totals[i].seconds});
+    report.stages.push_back({chain_.stage_name(static_cast<std::int32_t>(i) - 1), totals[i].count, totals[i].seconds,
+                             totals[i].bytes, totals[i].wait_seconds});
   }
   const std::lock_guard lock(mutex_);
   report.samples = samples_delivered_;
   report.batches = batches_delivered_;
-  report.wait_seconds = wait_seconds_;
+  if (begin_) report.seconds = std::chrono::duration<double>(Clock::now() - *begin_).count();
+  if (looks_ > 0) report.ready_share = ready_shares_ / static_cast<double>(looks_);
+  report.reads_most = static_cast<std::size_t>(std::max<std::int64_t>(0, reads_most_.load(std::memory_order_relaxed)));
+  report.replaced = faults_.replaced();
+  report.knobs = knobs_;
   return report;
+}
+
+Knobs LoaderCore::knobs() const {
+  const std::lock_guard lock(mutex_);
+  return knobs_;
+}
+
+void LoaderCore::turn(const Knobs& knobs) {
+  const std::lock_guard turning(turning_);
+  if (knobs.batches_ahead != 0) set_batches_ahead(knobs.batches_ahead);
+  {
+    const std::lock_guard lock(mutex_);
+    if (knobs.block_size != 0) knobs_.block_size = knobs.block_size;
+    if (knobs.reads_in_flight != 0) {
+      knobs_.reads_in_flight = knobs.reads_in_flight;
+      reads_limit_.store(knobs.reads_in_flight, std::memory_order_seq_cst);
+      wake_parked_locked();
+    }
+  }
+  pump();
+}
+
+// Fewer: what is open is delivered, and no more is opened until there is less. The caller may hold as many batches as
+// the plan allows all the same, so the pool never has fewer blocks than at first; it only keeps fewer of them.
+void LoaderCore::set_batches_ahead(std::size_t batches) {
+  if (!own_pool_) {
+    if (batches > memory_->capacity()) {
+      throw InvalidArgument("loader: " + std::to_string(batches) + " batches ahead, the batch memory lends " +
+                            std::to_string(memory_->capacity()));
+    }
+  } else {
+    own_pool_->resize(std::max(batches, first_open_limit_) + 1, batches + 1, [&] {
+      return BudgetShare::reserve(runtime_.budget(), layout_->size_bytes,
+                                  "one more batch ahead, " + std::to_string(batches) + " are asked for");
+    });
+  }
+  const std::lock_guard lock(mutex_);
+  open_limit_ = batches;
+  knobs_.batches_ahead = batches;
+  memory_blocks_ = memory_->capacity();
 }
 
 // Opening batches. Whoever asks while somebody is at it leaves the work to him: so the memory is asked in order and
@@ -183,21 +250,30 @@ void LoaderCore::fill() {
           pool_starved_ = true;
           set_starving_locked(true);
         }
-        wake_.notify_all();
       }
+      notify();
       if (!starved) return;
       runtime_.trim();  // what rows keep for the next one may be all that is missing
-      if (!share_->has_guaranteed_room(layout_->size_bytes)) return;
+      if (!own_pool_->has_room()) return;
       continue;
     }
     batch->lent = std::make_shared<LentBlock>();
     batch->lent->lease = std::move(*lease);
-    batch->lent->origins.resize(layout_->batch_size);
+    if (chain_.by_columns) {
+      batch->lent->order = shared_order_;
+      batch->lent->epoch = batch->epoch;
+      batch->lent->slot = batch->index * layout_->batch_size;
+    } else {
+      batch->lent->origins.resize(layout_->batch_size);
+    }
     batch->lent->layout = layout_;
     batch->lent->source = plan_->source;
     batch->lent->count = lent_count_;
 
+    if (find_stage<BatchStage>(*plan_)->last == LastBatch::kPad) clear_rows(*batch->lent, batch->end_row);
+
     const std::lock_guard lock(mutex_);
+    if (!begin_) begin_ = Clock::now();
     cut_into_blocks(*batch);
     fill_slot_ = batch->index * layout_->batch_size + batch->end_row;
     if (fill_slot_ >= delivered_per_epoch_) {
@@ -214,11 +290,10 @@ void LoaderCore::fill() {
 }
 
 void LoaderCore::cut_into_blocks(OpenBatch& batch) {
-  std::size_t size = options_.block_size;
+  std::size_t size = knobs_.block_size;
   if (size == 0) {
     const std::uint64_t remaining = delivered_per_epoch_ - (batch.index * layout_->batch_size + batch.next_row);
-    const std::uint64_t share = std::max<std::uint64_t>(1, remaining / (4 * runtime_.threads()));
-    size = static_cast<std::size_t>(std::min<std::uint64_t>(layout_->batch_size, share));
+    size = block_rows(row_cost_, remaining, layout_->batch_size, runtime_.threads());
   }
   for (std::size_t row = batch.next_row; row < batch.end_row; row += size) {
     std::unique_ptr<Block> block;
@@ -233,10 +308,13 @@ void LoaderCore::cut_into_blocks(OpenBatch& batch) {
     block->sequence = next_sequence_++;
     block->first_row = row;
     block->row_count = std::min(size, batch.end_row - row);
+    block->by_columns = chain_.by_columns && chain_.column_scratch <= options_.max_sample_bytes;
     block->placed = false;
     block->running = false;
+    block->parked = false;
     block->one_by_one = false;
     block->done_rows = 0;
+    block->spent = {};
     batch.blocks.push_back(std::move(block));
   }
   batch.blocks_begun = batch.blocks.size();
@@ -246,7 +324,7 @@ bool LoaderCore::epochs_ended() const noexcept { return options_.epoch_count && 
 
 bool LoaderCore::held_by_caller_locked() const {
   // A memory of the user's own may lend to others as well: then this is not certain, and next() waits.
-  return open_.empty() && lease_refused_ && static_cast<std::size_t>(lent_count_.use_count()) == memory_blocks_ + 1;
+  return open_.empty() && lease_refused_ && static_cast<std::size_t>(lent_count_.use_count()) >= memory_blocks_ + 1;
 }
 
 std::exception_ptr LoaderCore::held_error() const {
@@ -272,69 +350,38 @@ std::exception_ptr LoaderCore::sample_error(const RowFailure& failure) const {
                                              std::move(source), text.detail, failure.error));
 }
 
-// A batch that is nearly ready is worth a few microseconds of looking: going to sleep and being woken takes longer.
-void LoaderCore::look_out() const noexcept {
-  for (int look = 0; look < kLooks && ready_batches_.load(std::memory_order_acquire) == 0; ++look) {
-    if (stopped_.load(std::memory_order_relaxed)) return;
-    for (int pause = 0; pause < kPausesPerLook; ++pause) std::atomic_signal_fence(std::memory_order_seq_cst);
-  }
-}
-
-std::optional<NextResult> LoaderCore::take(bool wait, const std::stop_token& token) {
-  const std::stop_callback on_stop(token, [this] {
-    const std::lock_guard lock(mutex_);
-    wake_.notify_all();
-  });
-  pump();
+std::optional<NextResult> LoaderCore::try_take() {
   std::optional<RowFailure> failure;
   std::shared_ptr<Batch::State> state;
   std::unique_ptr<OpenBatch> emptied;  // its memory goes back after the lock
   {
-    std::unique_lock lock(mutex_);
-    std::optional<StageClock::Clock::time_point> wait_begin;
-    const auto stop_waiting = [&] {
-      if (!wait_begin) return;
-      consumer_waits_.store(false, std::memory_order_relaxed);
-      wait_seconds_ += std::chrono::duration<double>(StageClock::Clock::now() - *wait_begin).count();
-    };
-    for (;;) {
-      if (stopped_) {
-        stop_waiting();
-        throw Stopped("next: the loader was stopped");
-      }
-      if (epochs_ended()) return NextResult{};
-      if (take_slot_ >= delivered_per_epoch_) {
-        ++take_epoch_;
-        take_slot_ = 0;
-        position_ = {take_epoch_, 0};
-        return NextResult{};
-      }
-      if (!open_.empty() && open_.front()->blocks_begun == 0) break;
-      if (held_by_caller_locked()) {
-        stop_waiting();
-        return NextResult{std::nullopt, held_error()};
-      }
-      if (!wait) return std::nullopt;
-      if (token.stop_requested()) {
-        stop_waiting();
-        throw Stopped("next: a stop was requested while it waited");
-      }
-      if (!wait_begin) {
-        wait_begin = StageClock::Clock::now();
-        consumer_waits_.store(true, std::memory_order_relaxed);
-        lock.unlock();
-        look_out();
-        lock.lock();
-        continue;
-      }
-      wake_.wait(lock);
+    const std::lock_guard lock(mutex_);
+    if (stopped_) throw Stopped("next: the loader was stopped");
+    if (epochs_ended()) return NextResult{};
+    if (!consumer_waits_.load(std::memory_order_relaxed)) {
+      const std::size_t ready = std::min(ready_batches_.load(std::memory_order_relaxed), open_limit_);
+      ready_shares_ += static_cast<double>(ready) / static_cast<double>(open_limit_);
+      ++looks_;
     }
-    stop_waiting();
+    if (take_slot_ >= delivered_per_epoch_) {
+      ++take_epoch_;
+      take_slot_ = 0;
+      position_ = {take_epoch_, 0};
+      return NextResult{};
+    }
+    if (open_.empty() || open_.front()->blocks_begun != 0) {
+      if (held_by_caller_locked()) return NextResult{std::nullopt, held_error()};
+      return std::nullopt;
+    }
 
     OpenBatch& batch = *open_.front();
     const auto bad = std::find_if(batch.failures.begin(), batch.failures.end(),
                                   [&](const RowFailure& other) { return other.row >= batch.next_row; });
-    std::size_t end = bad == batch.failures.end() ? batch.end_row : bad->row;
+    const std::size_t bad_row = bad == batch.failures.end() ? batch.end_row : bad->row;
+    std::size_t end = count_replaced_locked(batch, bad_row);
+    if (end == batch.next_row && limit_failure_) {
+      return NextResult{std::nullopt, error_limit_reached(plan_->errors.limit, limit_failure_->error())};
+    }
     if (end == batch.next_row) {
       failure = *bad;
       ++end;

@@ -15,16 +15,21 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <stop_token>
 #include <utility>
 #include <vector>
 
 #include <penstock/pipeline/engine/block.h>
 #include <penstock/pipeline/engine/chain.h>
+#include <penstock/pipeline/engine/column_pass.h>
+#include <penstock/pipeline/engine/fault_log.h>
+#include <penstock/pipeline/engine/loader_engine.h>
 #include <penstock/pipeline/engine/recycled_pool.h>
 #include <penstock/pipeline/engine/row_buffers.h>
+#include <penstock/pipeline/engine/row_cost.h>
 #include <penstock/pipeline/engine/runtime_state.h>
 #include <penstock/pipeline/engine/stage_clock.h>
+#include <penstock/pipeline/engine/stage_trace.h>
+#include <penstock/pipeline/engine/timed_reads.h>
 #include <penstock/pipeline/loader.h>
 #include <penstock/pipeline/mutex.h>
 #include <penstock/pipeline/order/order.h>
@@ -39,6 +44,13 @@ struct RowFailure {
   std::exception_ptr error;
 };
 
+/// A row whose sample another one stands in for.
+struct ReplacedRow {
+  std::size_t row = 0;
+  std::uint64_t index = 0;  ///< of the sample that is there now
+  std::vector<SampleFailure> failures;
+};
+
 /// A batch being filled or ready.
 struct OpenBatch {
   std::uint64_t epoch = 0;
@@ -48,7 +60,8 @@ struct OpenBatch {
   std::size_t blocks_begun = 0;  ///< not yet finished
   std::shared_ptr<LentBlock> lent;
   std::vector<std::unique_ptr<Block>> blocks;
-  std::vector<RowFailure> failures;  ///< by row, once the batch is ready
+  std::vector<RowFailure> failures;   ///< by row, once the batch is ready
+  std::vector<ReplacedRow> replaced;  ///< likewise
 };
 
 /// What the maps run with: taken from a free list for a round.
@@ -59,32 +72,30 @@ struct RowWorker {
   Row row;
   std::vector<RowBuffers::Place> places;
   Draw no_draw{0, 0, 0, 0};  ///< for maps that do not draw
+  ColumnScratch columns;
+  std::vector<std::byte*> column_places;
+  std::vector<StageTotals::Total> totals;
 };
 
-/// Runs one plan for one Loader. `take` from one thread at a time; everything else may be called from any thread.
-class LoaderCore final : public WorkLane, public std::enable_shared_from_this<LoaderCore> {
+/// Runs a flat plan: one source that knows its size, stages of order, maps, a cache, one batch of known shapes.
+class LoaderCore final : public LoaderEngine, public std::enable_shared_from_this<LoaderCore> {
  public:
   LoaderCore(RuntimeState& runtime, std::shared_ptr<const Plan> plan, const LoaderOptions& options);
-  /// To be called once after construction.
-  void start();
-  /// Ends all work and waits for what has begun; after that nothing of the loader runs.
-  void shutdown();
-  /// Ends all work; does not wait.
-  void stop();
+  void start() override;
+  void shutdown() override;
+  void stop() override;
+  void pump() override;
 
-  /// The next result; nothing only when `wait` is false. A stop of the loader or by `token` is Stopped, thrown.
-  std::optional<NextResult> take(bool wait, const std::stop_token& token);
-  /// Opens batches as far as there is room.
-  void pump();
+  std::optional<std::uint64_t> batches_per_epoch() const override { return batches_per_epoch_; }
+  std::uint64_t dropped_per_epoch() const override { return order_.size() - delivered_per_epoch_; }
+  const BatchLayout& layout() const noexcept override { return chain_.layout; }
+  Position position() const override;
+  LoaderReport report() const override;
+  std::vector<SampleFault> faults() const override { return faults_.get(); }
+  Knobs knobs() const override;
+  void turn(const Knobs& knobs) override;
 
-  std::uint64_t slots_per_epoch() const noexcept { return order_.size(); }
-  std::uint64_t batches_per_epoch() const noexcept { return batches_per_epoch_; }
-  std::uint64_t dropped_per_epoch() const noexcept { return order_.size() - delivered_per_epoch_; }
-  const BatchLayout& layout() const noexcept { return chain_.layout; }
-  Position position() const noexcept;
-  LoaderReport report() const;
-
-  void run(Block& block) override;
+  void run(Block& block);
   void room_freed() override;
   void trim() override;
 
@@ -93,6 +104,11 @@ class LoaderCore final : public WorkLane, public std::enable_shared_from_this<Lo
   std::uint64_t max_sample_bytes() const noexcept { return options_.max_sample_bytes; }
   /// Charges `bytes` to the guaranteed share or to what is over; asks for unused memory back before it gives up.
   Charge charge(std::uint64_t bytes);
+  const StageTrace& trace() const noexcept { return trace_; }
+  /// Sources write straight into the batch; not where they may write long after the batch has gone.
+  bool reads_into_batch() const noexcept { return !timed_reads_; }
+  /// A read has been answered by another thread than the one that began it. Before `reads_complete`.
+  void read_answered(const BlockRow& row);
   /// The last read of the block's round has come.
   void reads_complete(Block& block);
   /// Place of `field` of the batch in the row `row` of the block.
@@ -101,11 +117,14 @@ class LoaderCore final : public WorkLane, public std::enable_shared_from_this<Lo
  private:
   using Clock = StageClock::Clock;
 
+  std::optional<NextResult> try_take() override;
   void fill();
   std::unique_ptr<OpenBatch> describe_next_batch();
   void cut_into_blocks(OpenBatch& batch);
 
   void begin_round(Block& block);
+  void run_columns(Block& block);
+  void begin_rows(Block& block, Clock::time_point begin);
   void take_answers(Block& block);
   bool look_up(BlockRow& row);
   void answered(Block& block);
@@ -118,19 +137,30 @@ class LoaderCore final : public WorkLane, public std::enable_shared_from_this<Lo
   void write_row(const RowWorker& worker, std::int32_t& stage) const;
   void commit(BlockRow& row, const Row& values);
   void fail_row(BlockRow& row, std::int32_t stage, std::exception_ptr error);
+  void replace_row(BlockRow& row);
+  std::size_t count_replaced_locked(OpenBatch& batch, std::size_t end);
   void put_back(BlockRow& row);
   void end_round(Block& block, std::size_t refused, std::size_t waiting);
   void finish_locked(Block& block);
   void wake_starved_locked();
   void set_starving_locked(bool starving);
   void leave_locked();
+  bool all_begun(Block& block);
+  void drop_due(Block& block);
   void drop(Block& block);
+
+  // How many samples are being read at once: engine/reads_in_flight.cpp.
+  bool try_begin_read(const Block& block);
+  void count_reads(std::int64_t begun);
+  void end_read();
+  void park(Block& block);
+  void wake_parked_locked();
+  void set_batches_ahead(std::size_t batches);
 
   std::unique_ptr<RowWorker> take_worker();
   void give_back(std::unique_ptr<RowWorker> worker);
 
   std::exception_ptr sample_error(const RowFailure& failure) const;
-  void look_out() const noexcept;
   bool held_by_caller_locked() const;
   std::exception_ptr held_error() const;
   bool epochs_ended() const noexcept;
@@ -140,10 +170,12 @@ class LoaderCore final : public WorkLane, public std::enable_shared_from_this<Lo
   const LoaderOptions options_;
   const Chain chain_;
   const std::shared_ptr<const BatchLayout> layout_;
-  const order::Order order_;
+  const std::shared_ptr<const order::Order> shared_order_;
+  const order::Order& order_;
   std::uint64_t batches_per_epoch_ = 0;
   std::uint64_t delivered_per_epoch_ = 0;  // slots that reach a batch
-  std::size_t open_limit_ = 0;
+  std::size_t open_limit_ = 0;             // guarded by mutex_
+  std::size_t first_open_limit_ = 0;       // the plan's
   std::shared_ptr<BudgetShare> share_;
   std::shared_ptr<RecycledPool> own_pool_;  // null when the memory is the user's
   std::shared_ptr<BatchMemory> memory_;
@@ -154,10 +186,20 @@ class LoaderCore final : public WorkLane, public std::enable_shared_from_this<Lo
   std::atomic<std::uint32_t> pump_requests_{0};
   std::atomic<bool> starving_{false};
 
+  std::unique_ptr<TimedReads> timed_reads_;  // where there is a limit
+  std::atomic<std::int64_t> reads_{0};       // being read
+  std::atomic<std::int64_t> reads_most_{0};
+  std::atomic<std::size_t> reads_limit_;  // 0: none
+  std::atomic<bool> reads_wait_{false};   // some read was not answered at once
+  std::atomic<std::uint64_t> oldest_parked_{kNoneParked};
+  static constexpr std::uint64_t kNoneParked = ~std::uint64_t{0};
+  std::mutex turning_;  // one turn at a time
+
   mutable std::mutex mutex_;  // guards what follows
-  std::condition_variable wake_;
+  std::condition_variable idle_;
   std::deque<std::unique_ptr<OpenBatch>> open_;
   std::vector<Block*> starved_;  // oldest first
+  std::vector<Block*> parked_;   // wait until fewer samples are being read; oldest first
   bool pool_starved_ = false;    // the budget had no room for a block of the pool
   bool lease_refused_ = false;
   std::size_t active_ = 0;        // blocks in a round, or due for one
@@ -169,12 +211,20 @@ class LoaderCore final : public WorkLane, public std::enable_shared_from_this<Lo
   Position position_;
   std::uint64_t samples_delivered_ = 0;
   std::uint64_t batches_delivered_ = 0;
-  double wait_seconds_ = 0;
+  std::optional<Clock::time_point> begin_;  // of the first batch
+  double ready_shares_ = 0;                 // summed over `looks_`
+  std::uint64_t looks_ = 0;                 // calls of next()
+  FaultLog faults_;
+  std::uint64_t replaced_ = 0;                  // failures, in batches delivered
+  std::optional<SampleFailure> limit_failure_;  // the one beyond the policy's limit: nothing more is delivered
+  Knobs knobs_;
   std::vector<std::unique_ptr<Block>> spare_blocks_;
 
   Mutex workers_mutex_;
   std::vector<std::unique_ptr<RowWorker>> workers_ PENSTOCK_GUARDED_BY(workers_mutex_);
   StageTotals totals_;
+  RowCost row_cost_;
+  const StageTrace trace_;
 };
 
 }  // namespace penstock::engine

@@ -18,6 +18,7 @@ void RowBuffers::begin_row(std::uint64_t read_bytes, std::span<const Place> rows
   scratch_chunk_ = 0;
   scratch_used_ = 0;
   held_bytes_ = 0;
+  written_bytes_ = 0;
   refused_ = false;
   written_.clear();
   for (FieldBuffers& field : fields_) {
@@ -71,6 +72,7 @@ ChargedMemory RowBuffers::take(std::size_t bytes) {
 }
 
 std::byte* RowBuffers::value(std::size_t field, std::size_t bytes) {
+  written_bytes_ += bytes;
   if (field < destinations_.size() && destinations_[field] >= 0) {
     const Place& place = rows_[static_cast<std::size_t>(destinations_[field])];
     if (place.bytes == bytes) return place.data;
@@ -128,6 +130,7 @@ void RowBuffers::hold(Tensor tensor) {
   const std::uint64_t bytes = tensor.size_bytes();
   require(bytes);
   held_bytes_ += bytes;
+  written_bytes_ += bytes;
   Charge charge = charger_(bytes);
   if (!charge) {
     refused_ = true;

@@ -41,6 +41,8 @@ class RowBuffers final : public RowMemory {
   /// True when the budget had no room for this row; `needed_bytes` says how much the row needed up to there.
   bool refused() const noexcept { return refused_; }
   std::uint64_t needed_bytes() const noexcept { return read_bytes_ + value_bytes_ + scratch_most_ + held_bytes_; }
+  /// Bytes of values written since the last call or the beginning of the row.
+  std::uint64_t take_written_bytes() noexcept { return std::exchange(written_bytes_, 0); }
   /// Gives all memory back. Not within a row.
   void release();
 
@@ -76,6 +78,7 @@ class RowBuffers final : public RowMemory {
   std::uint64_t value_bytes_ = 0;
   std::uint64_t held_bytes_ = 0;
   std::uint64_t read_bytes_ = 0;
+  std::uint64_t written_bytes_ = 0;
   std::vector<Tensor> held_;
   std::vector<Charge> held_charges_;
   bool refused_ = false;

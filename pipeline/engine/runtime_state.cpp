@@ -1,15 +1,21 @@
-// The threads sit in wait_for_all() of a graph that never becomes empty, inside an arena with a reserved slot for each:
-// asleep without work, and never a worker of oneTBB's own.
+// Each thread waits for a task of its own that never runs, inside an arena with a reserved slot for each: asleep
+// without work, and never a worker of oneTBB's own. They do not wait for the graph, whose wait_for_all() is for one
+// thread at a time: it writes the graph's flags.
 #include <penstock/pipeline/engine/runtime_state.h>
 
 #include <algorithm>
+#include <chrono>
+#include <deque>
+#include <string>
 #include <thread>
 
 #include <tbb/flow_graph.h>
 #include <tbb/task_arena.h>
+#include <tbb/task_group.h>
 
 #include <penstock/pipeline/error.h>
 #include <penstock/pipeline/io/file_reader.h>
+#include <penstock/pipeline/io/thread_nice.h>
 
 namespace penstock::engine {
 namespace {
@@ -26,31 +32,56 @@ std::size_t thread_count(const RuntimeOptions& options) {
     throw InvalidArgument("runtime: " + std::to_string(options.io_threads) + " I/O threads; 1 to " +
                           std::to_string(kMostThreads) + " are possible");
   }
+  const Governor& governor = options.governor;
+  if (!(governor.max_utilisation > 0 && governor.max_utilisation <= 1)) {
+    throw InvalidArgument("runtime: the governor's max_utilisation is " + std::to_string(governor.max_utilisation) +
+                          "; a share above 0 and up to 1 is needed");
+  }
+  if (governor.nice < 0 || governor.nice > 19) {
+    throw InvalidArgument("runtime: the governor's nice is " + std::to_string(governor.nice) +
+                          "; 0 to 19 are possible");
+  }
   if (options.threads > 0) return options.threads;
   return std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kMostThreads);
 }
 
-struct BlockDue {};
+// With a governor that keeps no core free, threads beyond the cores are the user's choice.
+std::size_t active_at_first(std::size_t threads, const Governor& governor) {
+  if (governor.free_cores == 0) return threads;
+  const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
+  return std::clamp<std::size_t>(cores - std::min(cores, governor.free_cores), 1, threads);
+}
+
+struct WorkDue {};
 
 }  // namespace
 
 struct RuntimeState::Workers {
-  Workers(WorkQueue& queue, std::size_t thread_count)
+  /// A thread that serves the arena until its task is dropped.
+  struct Worker {
+    Worker(tbb::task_arena& arena, int nice)
+        : never_run(group.defer([] {})), thread([this, &arena, nice] {
+            make_nice(nice);
+            arena.execute([this] { group.wait(); });
+          }) {}
+    tbb::task_group group;
+    tbb::task_handle never_run;
+    std::thread thread;
+  };
+
+  Workers(RuntimeState& of, std::size_t thread_count)
       : arena(static_cast<int>(thread_count), static_cast<unsigned>(thread_count)) {
     arena.execute([&] {
       graph = std::make_unique<tbb::flow::graph>();
-      run =
-          std::make_unique<Node>(*graph, tbb::flow::unlimited, [&queue](BlockDue) noexcept -> tbb::flow::continue_msg {
-            // Nothing may leave the body: it would cancel the graph, and everybody would wait for ever.
-            const Due due = queue.pop();
-            if (due.lane) due.lane->run(*due.block);
-            return {};
-          });
-      graph->reserve_wait();
+      run = std::make_unique<Node>(*graph, tbb::flow::unlimited, [&of](WorkDue) noexcept -> tbb::flow::continue_msg {
+        // Nothing may leave the body: it would cancel the graph, and everybody would wait for ever.
+        of.work();
+        return {};
+      });
     });
     try {
       for (std::size_t i = 0; i < thread_count; ++i) {
-        threads.emplace_back([this] { arena.execute([this] { graph->wait_for_all(); }); });
+        threads.emplace_back(arena, of.governor_.nice);
       }
     } catch (...) {
       end();
@@ -60,8 +91,8 @@ struct RuntimeState::Workers {
   ~Workers() { end(); }
 
   void end() {
-    graph->release_wait();
-    for (std::thread& thread : threads) thread.join();
+    for (Worker& worker : threads) worker.never_run = {};
+    for (Worker& worker : threads) worker.thread.join();
     threads.clear();
     arena.execute([this] {
       graph->wait_for_all();
@@ -70,19 +101,21 @@ struct RuntimeState::Workers {
     });
   }
 
-  using Node = tbb::flow::function_node<BlockDue, tbb::flow::continue_msg>;
+  using Node = tbb::flow::function_node<WorkDue, tbb::flow::continue_msg>;
   tbb::task_arena arena;
   std::unique_ptr<tbb::flow::graph> graph;
   std::unique_ptr<Node> run;
-  std::vector<std::thread> threads;
+  std::deque<Worker> threads;
 };
 
 RuntimeState::RuntimeState(const RuntimeOptions& options)
     : threads_(thread_count(options)),
+      governor_(options.governor),
+      gate_(active_at_first(threads_, governor_)),
       budget_(std::make_shared<Budget>(options.budget_bytes)),
       parallel_arena_(threads_),
-      files_(make_file_reader(options.io_threads)),
-      workers_(std::make_unique<Workers>(queue_, threads_)) {}
+      files_(make_file_reader(options.io_threads, governor_.nice)),
+      workers_(std::make_unique<Workers>(*this, threads_)) {}
 
 RuntimeState::~RuntimeState() = default;
 
@@ -102,9 +135,42 @@ void RuntimeState::remove(WorkLane& lane) {
   });
 }
 
-void RuntimeState::submit(WorkLane& lane, Block& block) {
-  queue_.push(lane, block);
-  workers_->run->try_put(BlockDue{});
+void RuntimeState::submit(WorkLane& lane, WorkItem& item) {
+  queue_.push(lane, item);
+  workers_->run->try_put(WorkDue{});
+}
+
+// A message says that work may be due. Messages that find the gate full are gone: so whoever leaves it looks for more.
+void RuntimeState::work() noexcept {
+  thread_local UtilisationDebt debt(1.0);
+  thread_local const RuntimeState* debt_of = nullptr;
+  const bool limited = governor_.max_utilisation < 1.0;
+  if (limited && debt_of != this) {
+    debt = UtilisationDebt(governor_.max_utilisation);
+    debt_of = this;
+  }
+  for (;;) {
+    if (!gate_.enter()) {
+      if (gate_.is_full() || queue_.empty()) return;
+      continue;
+    }
+    WorkItem* const item = queue_.pop();
+    if (item && !limited) {
+      item->run();
+    } else if (item) {
+      const auto begin = std::chrono::steady_clock::now();
+      item->run();
+      debt.busy(std::chrono::steady_clock::now() - begin);
+    }
+    gate_.leave();
+    if (limited) std::this_thread::sleep_for(debt.take());
+    if (queue_.empty()) return;
+  }
+}
+
+void RuntimeState::set_active_threads(std::size_t count) noexcept {
+  gate_.set_limit(std::clamp<std::size_t>(count, 1, threads_));
+  for (std::size_t i = 0; i < threads_; ++i) workers_->run->try_put(WorkDue{});
 }
 
 std::vector<std::shared_ptr<WorkLane>> RuntimeState::lanes() {

@@ -16,6 +16,8 @@ class StageTotals {
   struct Total {
     std::uint64_t count = 0;
     double seconds = 0;
+    std::uint64_t bytes = 0;
+    double wait_seconds = 0;
   };
   explicit StageTotals(std::size_t stage_count) : totals_(stage_count) {}
   void add(const std::vector<Total>& block) {
@@ -23,6 +25,8 @@ class StageTotals {
     for (std::size_t i = 0; i < block.size(); ++i) {
       totals_[i].count += block[i].count;
       totals_[i].seconds += block[i].seconds;
+      totals_[i].bytes += block[i].bytes;
+      totals_[i].wait_seconds += block[i].wait_seconds;
     }
   }
   std::vector<Total> get() const {
@@ -48,9 +52,10 @@ class StageClock {
     ++measured_;
     row_begin_ = last_ = Clock::now();
   }
-  /// Map `map` has ended.
-  void lap(std::size_t map) {
+  /// Map `map` has ended, and has written `bytes`.
+  void lap(std::size_t map, std::uint64_t bytes) {
     ++maps_[map].count;
+    maps_[map].bytes += bytes;
     if (!measuring_) return;
     const Clock::time_point now = Clock::now();
     maps_[map].elapsed += now - last_;
@@ -64,6 +69,7 @@ class StageClock {
     const double scale = measured_ == 0 ? 0 : static_cast<double>(rows_) / static_cast<double>(measured_);
     for (std::size_t i = 0; i < maps_.size(); ++i) {
       totals[i + 1].count += maps_[i].count;
+      totals[i + 1].bytes += maps_[i].bytes;
       totals[i + 1].seconds += std::chrono::duration<double>(maps_[i].elapsed).count() * scale;
     }
   }
@@ -73,6 +79,7 @@ class StageClock {
   static constexpr std::uint64_t kStride = 64;
   struct Map {
     std::uint64_t count = 0;
+    std::uint64_t bytes = 0;
     Clock::duration elapsed{0};
   };
   std::vector<Map> maps_;

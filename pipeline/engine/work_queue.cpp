@@ -5,8 +5,6 @@
 #include <iterator>
 #include <tuple>
 
-#include <penstock/pipeline/engine/block.h>
-
 namespace penstock::engine {
 
 void WorkQueue::add(WorkLane& lane) {
@@ -19,14 +17,14 @@ void WorkQueue::remove(WorkLane& lane) {
   std::erase(lanes_, &lane);
 }
 
-void WorkQueue::push(WorkLane& lane, Block& block) {
+void WorkQueue::push(WorkLane& lane, WorkItem& item) {
   const MutexLock lock(mutex_);
   auto at = lane.due_.end();
-  while (at != lane.due_.begin() && (*std::prev(at))->sequence > block.sequence) --at;
-  lane.due_.insert(at, &block);
+  while (at != lane.due_.begin() && (*std::prev(at))->sequence > item.sequence) --at;
+  lane.due_.insert(at, &item);
 }
 
-Due WorkQueue::pop() {
+WorkItem* WorkQueue::pop() {
   const auto urgency = [](const WorkLane& lane) {
     const auto ready = static_cast<std::int64_t>(lane.ready_batches_.load(std::memory_order_relaxed));
     return std::tuple(lane.consumer_waits_.load(std::memory_order_relaxed), lane.priority_, -ready);
@@ -36,20 +34,25 @@ Due WorkQueue::pop() {
   for (WorkLane* const lane : lanes_) {
     if (!lane->due_.empty() && (!best || urgency(*lane) > urgency(*best))) best = lane;
   }
-  if (!best) return {};
-  Block* const block = best->due_.front();
+  if (!best) return nullptr;
+  WorkItem* const item = best->due_.front();
   best->due_.pop_front();
   // Equals take turns.
   const auto at = std::find(lanes_.begin(), lanes_.end(), best);
   std::rotate(at, at + 1, lanes_.end());
-  return {best, block};
+  return item;
 }
 
-std::vector<Block*> WorkQueue::withdraw(WorkLane& lane) {
+bool WorkQueue::empty() {
   const MutexLock lock(mutex_);
-  std::vector<Block*> blocks(lane.due_.begin(), lane.due_.end());
+  return std::all_of(lanes_.begin(), lanes_.end(), [](const WorkLane* lane) { return lane->due_.empty(); });
+}
+
+std::vector<WorkItem*> WorkQueue::withdraw(WorkLane& lane) {
+  const MutexLock lock(mutex_);
+  std::vector<WorkItem*> items(lane.due_.begin(), lane.due_.end());
   lane.due_.clear();
-  return blocks;
+  return items;
 }
 
 }  // namespace penstock::engine

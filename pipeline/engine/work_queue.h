@@ -1,9 +1,10 @@
-// Which block runs next, over all loaders: that of a loader whose consumer waits, then of the highest declared
-// priority, then of the loader with the fewest batches ready; within a loader the oldest.
+// Which work runs next, over all loaders: that of a loader whose consumer waits, then of the highest declared priority,
+// then of the loader with the fewest batches ready; within a loader the oldest.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <vector>
 
@@ -11,15 +12,21 @@
 
 namespace penstock::engine {
 
-struct Block;
+/// Something a worker does for a loader, in well under a second: a round of a block, a turn of a stream.
+class WorkItem {
+ public:
+  virtual ~WorkItem() = default;
+  /// Called by one worker at a time. May delete the item, but not the lane.
+  virtual void run() noexcept = 0;
+  /// Age within the lane: the smallest goes first. Not changed while the item is due.
+  std::uint64_t sequence = 0;
+};
 
 /// A loader's place in the queue, and what the runtime asks of the loader.
 class WorkLane {
  public:
   explicit WorkLane(int priority) : priority_(priority) {}
   virtual ~WorkLane() = default;
-  /// Goes on with a block that was due. Called by one worker for a block at a time.
-  virtual void run(Block& block) = 0;
   /// Bytes of the budget came back.
   virtual void room_freed() = 0;
   /// Gives back memory that is kept for reuse and not in use.
@@ -32,24 +39,19 @@ class WorkLane {
  private:
   friend class WorkQueue;
   const int priority_;
-  std::deque<Block*> due_;  // oldest first; guarded by the queue's mutex
+  std::deque<WorkItem*> due_;  // oldest first; guarded by the queue's mutex
 };
 
-/// A block and the lane that runs it; empty when nothing is due.
-struct Due {
-  WorkLane* lane = nullptr;
-  Block* block = nullptr;
-};
-
-/// Blocks that are due. Safe for concurrent use.
+/// Work that is due. Safe for concurrent use.
 class WorkQueue {
  public:
   void add(WorkLane& lane);
   void remove(WorkLane& lane);
-  /// Within its lane the block with the smallest `sequence` goes first.
-  void push(WorkLane& lane, Block& block);
-  Due pop();
-  std::vector<Block*> withdraw(WorkLane& lane);
+  void push(WorkLane& lane, WorkItem& item);
+  /// The most urgent; null when nothing is due.
+  WorkItem* pop();
+  bool empty();
+  std::vector<WorkItem*> withdraw(WorkLane& lane);
 
  private:
   Mutex mutex_;

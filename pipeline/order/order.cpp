@@ -37,6 +37,7 @@ Order::Order(std::uint64_t source_size, std::span<const Stage> stages, std::uint
                        }
                        steps_.push_back(Repeat{size_});
                        size_ = total;
+                       left_out_ *= repeat.count;
                      },
                      [&](const TakeStage& take) { size_ = std::min(size_, take.count); },
                      [&](const SkipStage& skip) {
@@ -45,7 +46,12 @@ Order::Order(std::uint64_t source_size, std::span<const Stage> stages, std::uint
                      },
                      [&](const ShardStage& shard) {
                        steps_.push_back(Shard{shard.rank, shard.world});
-                       size_ = shard.rank < size_ ? (size_ - shard.rank - 1) / shard.world + 1 : 0;
+                       if (shard.uneven == UnevenShards::kDrop) {
+                         left_out_ += size_ % shard.world;
+                         size_ /= shard.world;
+                       } else {
+                         size_ = shard.rank < size_ ? (size_ - shard.rank - 1) / shard.world + 1 : 0;
+                       }
                      },
                      [](const auto&) {}},
                stage);
@@ -76,35 +82,53 @@ std::shared_ptr<const Permutation> Order::permutation(const Shuffled& step, std:
   return made;
 }
 
+void Order::shuffle(const Shuffled& step, std::uint64_t epoch, bool repeated, std::span<Placed> out) const {
+  const std::uint64_t of_epoch = mix_lineage(step.key, epoch);
+  Kept used;  // another one once a pass at most
+  for (Placed& placed : out) {
+    if (!used.permutation || repeated) {
+      const std::uint64_t key = mix_lineage(of_epoch, placed.lineage);
+      if (!used.permutation || used.key != key) used = {key, permutation(step, key)};
+    }
+    placed.index = used.permutation->index_at(placed.index);
+  }
+}
+
+// On the way inwards `lineage` is the mix of the passes so far. True when there is a repeat.
+bool Order::place(std::uint64_t epoch, std::uint64_t slot, std::span<Placed> out) const {
+  for (Placed& placed : out) placed = {slot++, 0};
+  bool repeated = false;
+  for (std::size_t i = steps_.size(); i-- > 0;) {
+    const Step& step = steps_[i];
+    if (const auto* const shuffled = std::get_if<Shuffled>(&step)) {
+      shuffle(*shuffled, epoch, repeated, out);
+    } else if (const auto* const repeat = std::get_if<Repeat>(&step)) {
+      repeated = true;
+      for (Placed& placed : out) {
+        placed.lineage = mix_lineage(placed.lineage, placed.index / repeat->inner);
+        placed.index %= repeat->inner;
+      }
+    } else if (const auto* const skip = std::get_if<Skip>(&step)) {
+      for (Placed& placed : out) placed.index += skip->count;
+    } else if (const auto* const shard = std::get_if<Shard>(&step)) {
+      for (Placed& placed : out) placed.index = placed.index * shard->world + shard->rank;
+    }
+  }
+  return repeated;
+}
+
 void Order::fill(std::uint64_t epoch, std::uint64_t slot, std::span<Placed> out) const {
-  // The permutation each shuffle used last: it changes once a pass at most.
-  std::vector<Kept> current(shuffle_count_);
+  const bool repeated = place(epoch, slot, out);
   const std::uint64_t source_hash = mix_lineage(kSourceOrdinal, 0x5352);
   for (Placed& placed : out) {
-    std::uint64_t at = slot++;
-    std::uint64_t passes = 0;
-    bool repeated = false;
-    for (std::size_t i = steps_.size(); i-- > 0;) {
-      const Step& step = steps_[i];
-      if (const auto* const shuffle = std::get_if<Shuffled>(&step)) {
-        const std::uint64_t key = mix_lineage(mix_lineage(shuffle->key, epoch), passes);
-        Kept& kept = current[shuffle->ordinal];
-        if (!kept.permutation || kept.key != key) kept = {key, permutation(*shuffle, key)};
-        at = kept.permutation->index_at(at);
-      } else if (const auto* const repeat = std::get_if<Repeat>(&step)) {
-        passes = mix_lineage(passes, at / repeat->inner);
-        repeated = true;
-        at %= repeat->inner;
-      } else if (const auto* const skip = std::get_if<Skip>(&step)) {
-        at += skip->count;
-      } else if (const auto* const shard = std::get_if<Shard>(&step)) {
-        at = at * shard->world + shard->rank;
-      }
-    }
-    placed.index = at;
-    placed.lineage = mix_lineage(source_hash, at);
+    const std::uint64_t passes = placed.lineage;
+    placed.lineage = mix_lineage(source_hash, placed.index);
     if (repeated) placed.lineage = mix_lineage(placed.lineage, passes);
   }
+}
+
+void Order::fill_indices(std::uint64_t epoch, std::uint64_t slot, std::span<Placed> out) const {
+  place(epoch, slot, out);
 }
 
 }  // namespace penstock::order

@@ -29,8 +29,12 @@ class Order {
 
   /// Slots an epoch.
   std::uint64_t size() const noexcept { return size_; }
+  /// Samples an epoch, over all ranks, that UnevenShards::kDrop leaves out.
+  std::uint64_t left_out() const noexcept { return left_out_; }
   /// Fills `out` with what stands in slots `slot`, `slot + 1`, ... of `epoch`; all of them < size().
   void fill(std::uint64_t epoch, std::uint64_t slot, std::span<Placed> out) const;
+  /// The same without lineages, which are left as they may be.
+  void fill_indices(std::uint64_t epoch, std::uint64_t slot, std::span<Placed> out) const;
 
  private:
   struct Skip {
@@ -54,10 +58,13 @@ class Order {
     std::shared_ptr<const Permutation> permutation;
   };
 
+  bool place(std::uint64_t epoch, std::uint64_t slot, std::span<Placed> out) const;
+  void shuffle(const Shuffled& step, std::uint64_t epoch, bool repeated, std::span<Placed> out) const;
   std::shared_ptr<const Permutation> permutation(const Shuffled& step, std::uint64_t key) const;
 
   std::vector<Step> steps_;  // from the source outwards; a take only shortens
   std::uint64_t size_;
+  std::uint64_t left_out_ = 0;
   std::size_t shuffle_count_ = 0;
   mutable Mutex mutex_;
   mutable std::vector<std::vector<Kept>> kept_ PENSTOCK_GUARDED_BY(mutex_);  // a few permutations of each shuffle

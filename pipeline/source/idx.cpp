@@ -34,6 +34,9 @@ class IdxSource final : public Source {
     sink.borrow(kLabel, Shape{}, reinterpret_cast<const std::byte*>(&labels_[index]));
     sink.done();
   }
+  const std::byte* column(std::size_t field) const override {
+    return field == kImage ? images_.data() : reinterpret_cast<const std::byte*>(labels_.data());
+  }
   std::string fingerprint(std::uint64_t index) const override { return stamp_ + std::to_string(index); }
 
  private:

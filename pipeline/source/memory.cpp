@@ -79,6 +79,9 @@ class ColumnSource final : public MemorySource {
       rows_.push_back({row, static_cast<std::size_t>(row.element_count()) * byte_size(column.type())});
     }
   }
+  const std::byte* column(std::size_t field) const override {
+    return schema()[field].shape.known() ? columns_[field].data() : nullptr;
+  }
 
  private:
   struct Row {

@@ -177,7 +177,7 @@ TEST_F(BadInputTest, MissingOptions) {
 TEST_F(BadInputTest, NoCommand) {
   const ChildResult none = test::run_penstock({}, work_.path());
   EXPECT_EQ(none.code, 2);
-  EXPECT_EQ(none.err, "penstock: a command is expected, train or plan (penstock --help)\n");
+  EXPECT_EQ(none.err, "penstock: a command is expected, train, plan or bench (penstock --help)\n");
   const ChildResult unknown = test::run_penstock({"dance"}, work_.path());
   EXPECT_EQ(unknown.code, 2);
   EXPECT_THAT(unknown.err, HasSubstr("dance"));

@@ -73,21 +73,30 @@ TEST(PipelineTest, RefusesNumbersThatMakeNoSense) {
   EXPECT_REFUSED(Pipeline(std::shared_ptr<const Source>()), "pipeline: there is no source");
 }
 
-TEST(PipelineTest, RefusesStagesInTheWrongPlace) {
-  const Pipeline batched = numbers(4).batch(2);
-  const auto after = [](const std::string& name) {
-    return name + ": it stands after batch, where only prefetch can; move it before batch";
-  };
-  EXPECT_REFUSED(batched.map("x", kSame), after("map(x)"));
-  EXPECT_REFUSED(batched.shuffle(), after("shuffle"));
-  EXPECT_REFUSED(batched.repeat(2), after("repeat"));
-  EXPECT_REFUSED(batched.take(2), after("take"));
-  EXPECT_REFUSED(batched.skip(2), after("skip"));
-  EXPECT_REFUSED(batched.shard(0, 2), after("shard"));
-  EXPECT_REFUSED(batched.cache(std::make_shared<test::KeepAllStore>()), after("cache"));
-  EXPECT_REFUSED(batched.batch(2), after("batch"));
-  EXPECT_REFUSED(numbers(4).prefetch(2), "prefetch: it counts batches; put it after batch");
-  EXPECT_REFUSED(batched.prefetch(1).prefetch(2), "prefetch: the pipeline has one already");
+TEST(PipelineTest, StagesAfterBatchWorkOnBatches) {
+  const Pipeline batched = numbers(8).batch(2, LastBatch::kDrop);
+  EXPECT_EQ(batched.repeat(3).size(), 12u);
+  EXPECT_EQ(batched.take(3).skip(1).size(), 2u);
+  EXPECT_EQ(batched.shard(1, 3).size(), 1u);
+  EXPECT_EQ(batched.shuffle({.buffer = 2}).size(), 4u);
+  EXPECT_EQ(batched.batch(3).size(), 2u);
+  EXPECT_EQ(batched.batch(3).plan().schemas.back().to_string(), "x: i64 [?, 2]");
+  EXPECT_EQ(batched.map("x", Output{DataType::kF32, {2}}, [](View<const std::int64_t>, View<float>) {})
+                .plan()
+                .schemas.back()
+                .to_string(),
+            "x: f32 [2]");
+  EXPECT_REFUSED(batched.map("x", kSame), "map(x): the function takes a scalar, field \"x\" has the shape [2]");
+  EXPECT_REFUSED(batched.shuffle(), "shuffle: after batch samples come one after the other; give a buffer");
+  EXPECT_REFUSED(batched.cache(std::make_shared<test::KeepAllStore>()),
+                 "cache: after batch an element is no longer one sample of its source, which is what it is kept by; "
+                 "move it before");
+}
+
+TEST(PipelineTest, PrefetchStandsAnywhereOnce) {
+  EXPECT_EQ(numbers(4).prefetch(2).batch(2).size(), 2u);
+  EXPECT_REFUSED(numbers(4).batch(2).prefetch(1).prefetch(2), "prefetch: the pipeline has one already");
+  EXPECT_REFUSED(numbers(4).prefetch(1).batch(2).prefetch(2), "prefetch: the pipeline has one already");
 }
 
 TEST(PipelineTest, RefusesACacheAfterARandomStageByName) {
@@ -122,12 +131,12 @@ TEST(PipelineTest, RefusesRowsOfUnknownShapeAndStreams) {
       stream.batch(2),
       "batch: field \"image\" has the shape [?, 4], and rows of a batch need one that is known; resize or crop "
       "it first");
-  EXPECT_REFUSED(stream.shuffle(), "shuffle: the source does not know how many samples it has");
+  EXPECT_REFUSED(stream.shuffle(), "shuffle: the number of samples here is not known; give a buffer");
   const Runtime runtime({.threads = 1});
   const Pipeline batched =
       stream.map("image", Output{DataType::kU8, {1}}, [](View<const std::uint8_t>, View<std::uint8_t>) {}).batch(2);
   EXPECT_REFUSED(Loader(runtime, batched),
-                 "loader: the source does not know how many samples it has; only those that do are loaded");
+                 "loader: the source does not know its size; give it one, or write it as a generator");
   EXPECT_REFUSED(Loader(runtime, numbers(3)), "loader: the pipeline has no batch stage; add batch(size)");
 }
 

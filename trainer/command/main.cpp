@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <penstock/trainer/command/bench_command.h>
 #include <penstock/trainer/command/exit_code.h>
 #include <penstock/trainer/command/plan_command.h>
 #include <penstock/trainer/command/train_command.h>
@@ -23,6 +24,10 @@ int run(int argument_count, char** arguments, SignalStop& signals) {
       app.add_subcommand("plan", "Prints the memory plan of `train` with the same options; trains nothing");
   add_job_options(*train, train_options);
   add_job_options(*plan, plan_options);
+  BenchOptions bench_options;
+  CLI::App* bench =
+      app.add_subcommand("bench", "Measures an input pipeline: each stage, the whole, and what limits it");
+  add_bench_options(*bench, bench_options);
   try {
     app.parse(argument_count, arguments);
   } catch (const CLI::ParseError& error) {
@@ -30,8 +35,9 @@ int run(int argument_count, char** arguments, SignalStop& signals) {
     std::cerr << "penstock: " << error.what() << " (penstock --help, penstock train --help)" << std::endl;
     return kUsage;
   }
+  if (bench->parsed()) return run_bench(bench_options, signals);
   if (!train->parsed() && !plan->parsed()) {
-    std::cerr << "penstock: a command is expected, train or plan (penstock --help)" << std::endl;
+    std::cerr << "penstock: a command is expected, train, plan or bench (penstock --help)" << std::endl;
     return kUsage;
   }
   return train->parsed() ? run_train(train_options, signals) : run_plan(plan_options);

@@ -1,9 +1,14 @@
-// Uses each installed part once: a pipeline with a cache, a device, the memory plan, a recipe.
+// Uses each installed part once: a pipeline with a cache and asynchronous batches, a device, the memory plan, a recipe.
+#include <future>
 #include <iostream>
+#include <optional>
+
+#include <boost/asio/use_future.hpp>
 
 #include <penstock/cache/memory_store.h>
 #include <penstock/gpu/device.h>
 #include <penstock/gpu/memory_plan.h>
+#include <penstock/pipeline/asio.h>
 #include <penstock/pipeline/loader.h>
 #include <penstock/pipeline/source/memory.h>
 #include <penstock/trainer/recipe.h>
@@ -22,7 +27,7 @@ int main() {
                                 .batch(3);
   Loader loader(runtime, pipeline, {.epoch_count = 1});
   std::int64_t sum = 0;
-  while (std::optional<Batch> batch = loader.next()) {
+  while (std::optional<Batch> batch = async_next(loader, boost::asio::use_future).get()) {
     const View<const std::int64_t> x = batch->view<std::int64_t>("x");
     for (std::int64_t i = 0; i < x.size(); ++i) sum += x[i];
   }

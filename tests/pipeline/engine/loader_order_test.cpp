@@ -125,32 +125,6 @@ TEST(LoaderOrderTest, ResumingAfterAnyBatchGoesOnAsIfNothingHadBeen) {
   }
 }
 
-TEST(LoaderOrderTest, StateTextRoundTripsAndRefusesAnothersText) {
-  const Runtime runtime({.threads = 1});
-  Loader loader(runtime, numbers(10).batch(4), {});
-  EXPECT_EQ(loader.state(), R"({"penstock_state":1,"epoch":0,"slot":0,"size":10,"batch":4})");
-  ASSERT_TRUE(loader.next());
-  EXPECT_EQ(loader.parse_state(loader.state()), (Position{0, 4}));
-  EXPECT_EQ(loader.parse_state(loader.state({7, 8})), (Position{7, 8}));
-  const auto message = [&](const std::string& text) -> std::string {
-    try {
-      loader.parse_state(text);
-    } catch (const InvalidArgument& error) {
-      return error.what();
-    }
-    return "nothing was thrown";
-  };
-  EXPECT_EQ(message("{"), "state: this is no JSON object");
-  EXPECT_EQ(message("[]"), "state: this is no JSON object");
-  EXPECT_EQ(message("{}"), "state: \"penstock_state\" is missing or not a whole number");
-  EXPECT_EQ(message(R"({"penstock_state":2})"), "state: version 2, only version 1 is read");
-  EXPECT_EQ(message(R"({"penstock_state":1,"epoch":0,"slot":0,"size":11,"batch":4})"),
-            "state: it belongs to a pipeline of 11 samples an epoch, this one has 10");
-  EXPECT_EQ(message(R"({"penstock_state":1,"epoch":0,"slot":-1,"size":10})"),
-            "state: \"slot\" is missing or not a whole number");
-  EXPECT_EQ(message(R"({"penstock_state":1,"epoch":0,"slot":11,"size":10})"), "state: slot 11 of 10");
-}
-
 TEST(LoaderOrderTest, ShuffledEpochsDifferByThemselvesAndRepeatForTheSameSeed) {
   std::vector<std::vector<std::vector<std::int64_t>>> runs;
   for (int run = 0; run < 2; ++run) {

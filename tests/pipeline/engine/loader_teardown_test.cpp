@@ -253,6 +253,7 @@ TEST(LoaderTeardownTest, LoadersInsideAnotherArenaNeitherHangNorGrowTheThreads) 
 }
 
 TEST(LoaderTeardownTest, ThreadsAreThoseAskedForWithTwoLoaders) {
+  std::thread([] {}).join();  // with a program's first thread, the thread sanitizer starts one of its own
   const std::size_t before = thread_count();
   const Runtime runtime({.threads = 3, .io_threads = 2});
   Loader a(runtime, numbers(32).batch(4), {.epoch_count = 1});

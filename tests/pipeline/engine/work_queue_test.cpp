@@ -6,15 +6,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <penstock/pipeline/engine/block.h>
-
 namespace penstock::engine {
 namespace {
 
 class Lane final : public WorkLane {
  public:
   explicit Lane(int priority) : WorkLane(priority) {}
-  void run(Block&) override {}
   void room_freed() override {}
   void trim() override {}
   void set(bool waits, std::size_t ready) {
@@ -23,22 +20,27 @@ class Lane final : public WorkLane {
   }
 };
 
-std::vector<Block> blocks_with(std::vector<std::uint64_t> sequences) {
-  std::vector<Block> blocks(sequences.size());
-  for (std::size_t i = 0; i < sequences.size(); ++i) blocks[i].sequence = sequences[i];
-  return blocks;
+struct Item final : WorkItem {
+  void run() noexcept override {}
+  const WorkLane* lane = nullptr;
+};
+
+std::vector<Item> items_with(std::vector<std::uint64_t> sequences) {
+  std::vector<Item> items(sequences.size());
+  for (std::size_t i = 0; i < sequences.size(); ++i) items[i].sequence = sequences[i];
+  return items;
 }
 
 TEST(WorkQueueTest, WithinALoaderTheOldestGoesFirst) {
   WorkQueue queue;
   Lane lane(0);
   queue.add(lane);
-  std::vector<Block> blocks = blocks_with({5, 2, 9});
-  for (Block& block : blocks) queue.push(lane, block);
-  EXPECT_EQ(queue.pop().block->sequence, 2u);
-  EXPECT_EQ(queue.pop().block->sequence, 5u);
-  EXPECT_EQ(queue.pop().block->sequence, 9u);
-  EXPECT_EQ(queue.pop().block, nullptr);
+  std::vector<Item> items = items_with({5, 2, 9});
+  for (Item& item : items) queue.push(lane, item);
+  EXPECT_EQ(queue.pop()->sequence, 2u);
+  EXPECT_EQ(queue.pop()->sequence, 5u);
+  EXPECT_EQ(queue.pop()->sequence, 9u);
+  EXPECT_EQ(queue.pop(), nullptr);
 }
 
 TEST(WorkQueueTest, AWaitingConsumerThenPriorityThenFewestReady) {
@@ -51,15 +53,15 @@ TEST(WorkQueueTest, AWaitingConsumerThenPriorityThenFewestReady) {
   waiting.set(true, 0);
   poor.set(false, 1);
   rich.set(false, 2);
-  std::vector<Block> blocks = blocks_with({0, 1, 2, 3});
-  queue.push(rich, blocks[0]);
-  queue.push(poor, blocks[1]);
-  queue.push(high, blocks[2]);
-  queue.push(waiting, blocks[3]);
-  EXPECT_EQ(queue.pop().lane, &waiting);
-  EXPECT_EQ(queue.pop().lane, &high);
-  EXPECT_EQ(queue.pop().lane, &poor);
-  EXPECT_EQ(queue.pop().lane, &rich);
+  std::vector<Item> items = items_with({0, 1, 2, 3});
+  queue.push(rich, items[0]);
+  queue.push(poor, items[1]);
+  queue.push(high, items[2]);
+  queue.push(waiting, items[3]);
+  EXPECT_EQ(queue.pop(), &items[3]);
+  EXPECT_EQ(queue.pop(), &items[2]);
+  EXPECT_EQ(queue.pop(), &items[1]);
+  EXPECT_EQ(queue.pop(), &items[0]);
 }
 
 TEST(WorkQueueTest, EqualsTakeTurnsAndWithdrawnBlocksAreGone) {
@@ -68,18 +70,21 @@ TEST(WorkQueueTest, EqualsTakeTurnsAndWithdrawnBlocksAreGone) {
   Lane b(0);
   queue.add(a);
   queue.add(b);
-  std::vector<Block> of_a = blocks_with({0, 1, 2});
-  std::vector<Block> of_b = blocks_with({0, 1, 2});
+  std::vector<Item> of_a = items_with({0, 1, 2});
+  std::vector<Item> of_b = items_with({0, 1, 2});
   for (int i = 0; i < 3; ++i) {
+    of_a[i].lane = &a;
+    of_b[i].lane = &b;
     queue.push(a, of_a[i]);
     queue.push(b, of_b[i]);
   }
-  WorkLane* const first = queue.pop().lane;
-  WorkLane* const second = queue.pop().lane;
+  const auto next_lane = [&queue] { return static_cast<Item*>(queue.pop())->lane; };
+  const WorkLane* const first = next_lane();
+  const WorkLane* const second = next_lane();
   EXPECT_NE(first, second);
-  EXPECT_EQ(queue.pop().lane, first);
+  EXPECT_EQ(next_lane(), first);
   EXPECT_EQ(queue.withdraw(a).size() + queue.withdraw(b).size(), 3u);
-  EXPECT_EQ(queue.pop().block, nullptr);
+  EXPECT_EQ(queue.pop(), nullptr);
   queue.remove(a);
 }
 
