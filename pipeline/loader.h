@@ -55,7 +55,7 @@ struct LoaderOptions {
   /// Where slices of work are recorded; null: nowhere.
   std::shared_ptr<Trace> trace = {};
   /// A read that takes longer is SampleError(kTimedOut) in its place; zero: wait for ever. What the source does for it
-  /// goes on in the background and is discarded.
+  /// goes on in the background and is discarded. Only for flat plans (plan.h).
   std::chrono::milliseconds read_timeout{0};
 };
 

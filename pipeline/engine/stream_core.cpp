@@ -49,6 +49,11 @@ StreamCore::StreamCore(RuntimeState& runtime, std::shared_ptr<const Plan> plan, 
       context_{.runtime = runtime, .lane = *this, .seed = options.seed, .max_sample_bytes = options.max_sample_bytes} {
   batches_per_epoch_ = plan_->errors.action == OnError::kSkip ? std::nullopt : element_count(*plan_);
   if (form_.least_batches != 0) batches_per_epoch_ = form_.least_batches;
+  if (options.read_timeout.count() != 0) {
+    throw InvalidArgument(
+        "loader: LoaderOptions::read_timeout needs a flat plan: one source with a size, stages of order, maps, one "
+        "batch");
+  }
   check_start(options.start);
   reserve_memory();
   make_operators(make_root);

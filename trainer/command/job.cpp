@@ -90,6 +90,9 @@ Job open_job(const JobOptions& options, Purpose purpose) {
   require_first_sample(runtime, trainer_options.recipe, train.samples);
   require_first_sample(runtime, trainer_options.recipe, val.samples);
   std::shared_ptr<gpu::Device> device = gpu::open_device(options.common.device, runtime);
+  // The thread that launches kernels loses more by waiting for a core than the loaders gain by having it.
+  const bool core_to_spare = runtime.threads() >= 3 && checked.threads == 0;
+  if (device->kind() == gpu::DeviceKind::kCuda && core_to_spare) runtime.set_active_threads(runtime.threads() - 1);
   if (options.device_cap.empty()) trainer_options.device_cap_bytes = device->memory_info().free_bytes;
   if (options.train_cap.empty()) trainer_options.train_cap_bytes = trainer_options.device_cap_bytes;
   if (options.val_cap.empty()) trainer_options.val_cap_bytes = trainer_options.device_cap_bytes;

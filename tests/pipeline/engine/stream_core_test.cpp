@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -607,6 +608,21 @@ TEST(StreamCoreTest, MoreBatchesAheadCanBeAskedForWhileItRuns) {
     EXPECT_NE(std::string(error.what()).find("999996 more open batches, 999996 x 64"), std::string::npos)
         << error.what();
   }
+}
+
+TEST(StreamCoreTest, RefusesATimeOutThatItCannotKeep) {
+  const Runtime runtime = small_runtime();
+  LoaderOptions options = epochs(1);
+  options.read_timeout = std::chrono::milliseconds(5);
+  std::string refusal;
+  try {
+    const Stream stream(runtime, unknown_count(9).batch(2), list_root(ListOperator::numbers(9)), options);
+  } catch (const InvalidArgument& error) {
+    refusal = error.what();
+  }
+  EXPECT_EQ(refusal,
+            "loader: LoaderOptions::read_timeout needs a flat plan: one source with a size, stages of order, maps, one "
+            "batch");
 }
 
 TEST(StreamCoreTest, RefusesABudgetThatCannotHoldItsShares) {
