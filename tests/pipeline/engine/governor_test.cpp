@@ -44,7 +44,7 @@ Pipeline crowded(std::uint64_t count, Crowd& crowd) {
       .map("x",
            [&crowd](std::int64_t x) {
              crowd.enter();
-             for (int i = 0; i < 100; ++i) std::this_thread::yield();
+             for (int i = 0; i < 5; ++i) std::this_thread::yield();
              crowd.leave();
              return x;
            })
