@@ -66,9 +66,14 @@ class Loader::Impl {
     return result;
   }
   void on_next(std::function<void(NextResult)> callback) {
-    const OneAtATime guard(taking_);
     if (!callback) throw InvalidArgument("on_next: an empty callback");
-    core_->on_next(runtime_.state(), [this] { return look(false, {}); }, std::move(callback));
+    std::shared_ptr<engine::AsyncTake> take;
+    {
+      const OneAtATime guard(taking_);
+      take = core_->async_take(runtime_.state(), [this] { return look(false, {}); });
+    }
+    // From here on the callback may run, ask for the next one, and even end this loader.
+    take->arm(std::move(callback));
   }
   void stop() {
     stopped_.store(true, std::memory_order_relaxed);

@@ -55,7 +55,7 @@ std::optional<NextResult> LoaderEngine::take(bool wait, const std::stop_token& t
   }
 }
 
-void LoaderEngine::on_next(RuntimeState& runtime, AsyncTake::TakeNow take_now, AsyncTake::Callback callback) {
+std::shared_ptr<AsyncTake> LoaderEngine::async_take(RuntimeState& runtime, AsyncTake::TakeNow take_now) {
   pump();
   if (!async_take_) {
     async_take_ = std::make_shared<AsyncTake>(
@@ -63,7 +63,7 @@ void LoaderEngine::on_next(RuntimeState& runtime, AsyncTake::TakeNow take_now, A
     async_take_->start();
     notified_take_.store(async_take_.get(), std::memory_order_seq_cst);
   }
-  async_take_->arm(std::move(callback));
+  return async_take_;
 }
 
 bool LoaderEngine::cancel_on_next() {

@@ -32,9 +32,10 @@ class LoaderEngine : public WorkLane {
   /// The next result; nothing only when `wait` is false. A stop of the loader or by `token` is Stopped, thrown.
   std::optional<NextResult> take(bool wait, const std::stop_token& token);
 
-  /// As Loader::on_next and Loader::cancel_on_next. `take_now`, always the same, does `take(false, {})` and what goes
-  /// with it, on a worker of `runtime`, and never while `take` runs elsewhere.
-  void on_next(RuntimeState& runtime, AsyncTake::TakeNow take_now, AsyncTake::Callback callback);
+  /// What Loader::on_next arms; begins to fill. `take_now`, always the same, does `take(false, {})` and what goes with
+  /// it, on a worker of `runtime`, and never while `take` runs elsewhere.
+  std::shared_ptr<AsyncTake> async_take(RuntimeState& runtime, AsyncTake::TakeNow take_now);
+  /// As Loader::cancel_on_next.
   bool cancel_on_next();
   /// A callback is pending: `take` may not be called.
   bool on_next_pending() const noexcept;
@@ -69,7 +70,7 @@ class LoaderEngine : public WorkLane {
 
   std::atomic<std::uint32_t> signal_{0};
   std::atomic<std::uint64_t> wait_ns_{0};
-  std::shared_ptr<AsyncTake> async_take_;           // made by the first `on_next`
+  std::shared_ptr<AsyncTake> async_take_;           // made by the first `async_take`
   std::atomic<AsyncTake*> notified_take_{nullptr};  // the same, for `notify`
 };
 
